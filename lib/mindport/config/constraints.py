@@ -1,0 +1,109 @@
+"""What must hold between the values of a configuration, and what a device or a layout asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mindport.config.model_config import ModelConfig
+from mindport.config.vocabulary import Vocabulary
+from mindport.tables import Table
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One rule with its outcome; a warning does not stop."""
+
+    name: str
+    state: Literal["pass", "warning", "failed"]
+    got: str
+    expected: str
+    do: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.state != "failed"
+
+
+def constraints(config: ModelConfig, vocabulary: Vocabulary, raw: Mapping[str, Any]) -> tuple[Constraint, ...]:
+    """Every rule for this configuration: heads, vocabulary, special tokens."""
+    return (*_heads(config, raw), *_vocabulary(config, vocabulary), *_tokens(config, vocabulary))
+
+
+def tensor_parallel(config: ModelConfig, degree: int) -> Constraint:
+    """Whether attention heads and the MLP can be split over `degree` ranks."""
+    sizes = {
+        "num_attention_heads": config.num_attention_heads,
+        "num_key_value_heads": config.num_key_value_heads,
+        "intermediate_size": config.intermediate_size,
+        "vocab_size": config.vocab_size,
+    }
+    uneven = [f"{name} {size}" for name, size in sizes.items() if size % degree]
+    return _rule(f"tensor parallel {degree}", not uneven, ", ".join(uneven) or "all divide",
+                 f"multiples of {degree}", "choose a degree that divides them all")  # fmt: skip
+
+
+def pipeline(config: ModelConfig, stages: int) -> Constraint:
+    """Whether the layers fill `stages` pipeline stages."""
+    layers = config.num_hidden_layers
+    return _rule(f"pipeline {stages}", stages <= layers, f"{layers} layers", f"at least {stages}", "use fewer stages")
+
+
+def fused_attention(config: ModelConfig) -> Constraint:
+    """What Ascend's flash_attention_score asks of a head (its documentation; not run here)."""
+    fits = config.head_dim % 16 == 0 and config.head_dim <= 512
+    return Constraint("head_dim for Ascend's fused attention", "pass" if fits else "warning", str(config.head_dim),
+                      "a multiple of 16, at most 512", "" if fits else "the reference path is taken")  # fmt: skip
+
+
+def layout_table(config: ModelConfig, degrees: tuple[int, ...] = (1, 2, 3, 4, 8)) -> Table:
+    """Tensor and pipeline parallelism by degree: what fits and what does not."""
+    rows = [rule(config, degree) for rule in (tensor_parallel, pipeline) for degree in degrees]
+    return Table("Which layouts fit", ("layout", "state", "got", "expected"),
+                 [(c.name, c.state, c.got, c.expected) for c in [*rows, fused_attention(config)]])  # fmt: skip
+
+
+def _rule(name: str, holds: bool, got: object, expected: str, do: str) -> Constraint:
+    return Constraint(name, "pass" if holds else "failed", str(got), expected, "" if holds else do)
+
+
+def _heads(config: ModelConfig, raw: Mapping[str, Any]) -> list[Constraint]:
+    heads, kv, hidden = config.num_attention_heads, config.num_key_value_heads, config.hidden_size
+    rows = [_rule("query heads share key/value heads evenly", heads % kv == 0, f"{heads} heads, {kv} kv heads",
+                  "heads a multiple of kv heads", "one of the two numbers is wrong")]  # fmt: skip
+    if raw.get("head_dim") is None:
+        rows.append(_rule("heads fill hidden_size", hidden % heads == 0, f"{hidden} / {heads}", "no remainder",
+                          "one of the two is wrong, or head_dim is missing"))  # fmt: skip
+    if config.position == "rope":
+        rows.append(_rule("rotary positions turn pairs", config.head_dim % 2 == 0, f"head_dim {config.head_dim}",
+                          "an even number", "rotary embedding needs an even head_dim"))  # fmt: skip
+    return [*rows, fused_attention(config)]
+
+
+def _vocabulary(config: ModelConfig, found: Vocabulary) -> list[Constraint]:
+    size, rows = config.vocab_size, []
+    if found.tokenizer is not None:
+        rows.append(_rule("every token of the tokenizer has a row", found.tokenizer <= size,
+                          f"tokenizer {found.tokenizer}", f"at most vocab_size {size}",
+                          "the tokenizer belongs to another model"))  # fmt: skip
+    if found.embedding is not None:
+        rows.append(_rule("the embedding has vocab_size rows", found.embedding == size, f"{found.embedding} rows",
+                          f"vocab_size {size}", "set vocab_size to the rows of the embedding"))  # fmt: skip
+    return rows
+
+
+def _tokens(config: ModelConfig, vocabulary: Vocabulary) -> list[Constraint]:
+    rows = []
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        value = getattr(config, name)
+        ids = value if isinstance(value, tuple) else (value,) if value is not None else ()
+        if ids:
+            rows.append(_rule(f"{name} is a token", max(ids) < config.vocab_size, value,
+                              f"below vocab_size {config.vocab_size}", "correct it in config.json"))  # fmt: skip
+    if vocabulary.pad is not None and config.pad_token_id is not None:
+        same = vocabulary.pad == config.pad_token_id
+        rows.append(Constraint("tokenizer and config pad alike", "pass" if same else "warning", str(vocabulary.pad),
+                               f"pad_token_id {config.pad_token_id}",
+                               "" if same else "mask by the tokenizer's id"))  # fmt: skip
+    return rows

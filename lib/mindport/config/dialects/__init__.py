@@ -1,0 +1,27 @@
+"""The families, one file of tables each."""
+
+from __future__ import annotations
+
+from mindport.config.dialect import Dialect
+from mindport.config.dialects.gpt2 import GPT2
+from mindport.config.dialects.llama import LLAMA
+from mindport.errors import ConfigError
+
+DIALECTS = {dialect.model_type: dialect for dialect in (GPT2, LLAMA)}
+
+
+def dialect_for(model_type: object) -> Dialect:
+    """The dialect of a Hugging Face `model_type`.
+
+    Raises:
+        ConfigError: no table for this family.
+    """
+    if not isinstance(model_type, str) or model_type not in DIALECTS:
+        raise ConfigError(
+            "this family is not supported",
+            where="config.json: model_type",
+            got=repr(model_type),
+            expected=", ".join(DIALECTS),
+            do="convert a model of a supported family, or add a table in mindport/config/dialects",
+        )
+    return DIALECTS[model_type]

@@ -1,0 +1,124 @@
+"""The one description of a GPT that every room understands.
+
+Names are Hugging Face's own (`hidden_size`, `num_key_value_heads`, …), because config.json is the source of truth.
+What differs between families is a field here, never a test on the model's name.
+
+    query heads   q0 q1 q2 q3 q4 q5        num_attention_heads = 6
+                   \\ |  /    \\ |  /
+    key/value        k0         k1          num_key_value_heads = 2: three query heads share one (GQA)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from mindport.errors import ConfigError
+
+Activation = Literal["gelu", "gelu_tanh", "silu", "relu"]
+RopeType = Literal["default", "linear", "dynamic", "yarn", "llama3"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rope:
+    """Rotary position embedding: base, and how it is stretched beyond the original context.
+
+    Attributes:
+        rope_theta: the base of the wavelengths (10,000 in the paper).
+        rope_type: how the frequencies are scaled; the other fields belong to one type or several.
+        factor: stretch of the context (linear, dynamic, yarn, llama3).
+        original_max_position_embeddings: context before stretching, in tokens (yarn, llama3).
+        low_freq_factor, high_freq_factor: llama3's band between untouched and divided frequencies.
+        attention_factor: multiplier of cos and sin (yarn; derived from `factor` when absent).
+        beta_fast, beta_slow, mscale, mscale_all_dim, truncate: yarn's ramp and attention factor.
+    """
+
+    rope_theta: float
+    rope_type: RopeType = "default"
+    factor: float | None = None
+    original_max_position_embeddings: int | None = None
+    low_freq_factor: float | None = None
+    high_freq_factor: float | None = None
+    attention_factor: float | None = None
+    beta_fast: float | None = None
+    beta_slow: float | None = None
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+    truncate: bool = True
+
+    def __str__(self) -> str:
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        shown = (f"{name} {value:g}" for name, value in values if type(value) in (int, float))
+        return f"{self.rope_type}: " + ", ".join(shown)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelConfig:
+    """A decoder-only transformer with pre-normalisation.
+
+    Attributes:
+        model_type: the dialect (Hugging Face's `model_type`) that the checkpoint came in.
+        vocab_size, hidden_size, num_hidden_layers, num_attention_heads: as in config.json.
+        num_key_value_heads: heads of k and v; divides `num_attention_heads` (equal: MHA, one: MQA).
+        head_dim: width of one head; need not be hidden_size / num_attention_heads.
+        intermediate_size: width of the MLP.
+        max_position_embeddings: context length in tokens.
+        hidden_act: the MLP's activation; `gelu` is the erf form, `gelu_tanh` the tanh approximation.
+        gated_mlp: True for down(act(gate(x)) · up(x)), False for down(act(up(x))).
+        norm, norm_eps: layer norm or RMS norm, and its epsilon.
+        position, rope: a learned table, or rotary embedding.
+        qkv_bias, attention_out_bias, mlp_bias: which linear maps have a bias.
+        tie_word_embeddings: the head is the embedding matrix.
+        scale_attn_weights: scores are divided by sqrt(head_dim).
+        scale_attn_by_inverse_layer_idx: scores are divided by layer index + 1 as well (GPT-2 variants).
+        embd_pdrop, attn_pdrop, resid_pdrop: dropout in training, as probabilities of dropping.
+        initializer_range: standard deviation of fresh weights.
+        bos_token_id, eos_token_id, pad_token_id: as in config.json.
+        dtype: the dtype that config.json names, None when it names none.
+    """
+
+    model_type: str
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    intermediate_size: int
+    max_position_embeddings: int
+    hidden_act: Activation
+    gated_mlp: bool
+    norm: Literal["layer", "rms"]
+    norm_eps: float
+    position: Literal["learned", "rope"]
+    rope: Rope | None = None
+    qkv_bias: bool
+    attention_out_bias: bool
+    mlp_bias: bool
+    tie_word_embeddings: bool
+    scale_attn_weights: bool = True
+    scale_attn_by_inverse_layer_idx: bool = False
+    embd_pdrop: float = 0.0
+    attn_pdrop: float = 0.0
+    resid_pdrop: float = 0.0
+    initializer_range: float = 0.02
+    bos_token_id: int | None = None
+    eos_token_id: int | tuple[int, ...] | None = None
+    pad_token_id: int | None = None
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.position == "rope") != (self.rope is not None):
+            raise ConfigError("rope parameters go with rotary positions", got=f"{self.position=}, {self.rope=}")
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The sizes behind the letters of the schema's shapes."""
+        return {
+            "v": self.vocab_size,
+            "d": self.hidden_size,
+            "t": self.max_position_embeddings,
+            "f": self.intermediate_size,
+            "q": self.num_attention_heads * self.head_dim,
+            "k": self.num_key_value_heads * self.head_dim,
+        }

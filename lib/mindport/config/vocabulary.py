@@ -1,0 +1,80 @@
+"""The size of the vocabulary according to the tokenizer and to the embedding, without reading any weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mindport.config.dialect import Dialect
+from mindport.errors import FileError
+from mindport.files import read_json
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Sizes found beside config.json; None where there is no such file.
+
+    Attributes:
+        tokenizer: highest token id of tokenizer.json plus one.
+        embedding: rows of the embedding matrix, from the header of the safetensors file.
+        pad: id of the tokenizer's padding token.
+    """
+
+    tokenizer: int | None = None
+    embedding: int | None = None
+    pad: int | None = None
+
+
+def read_vocabulary(directory: Path, dialect: Dialect) -> Vocabulary:
+    """The sizes that the files of `directory` tell."""
+    ids = _token_ids(directory / "tokenizer.json")
+    pad = _pad_token(directory / "tokenizer_config.json")
+    return Vocabulary(
+        tokenizer=max(ids.values()) + 1 if ids else None,
+        embedding=_embedding_rows(directory, dialect),
+        pad=ids.get(pad) if pad else None,
+    )
+
+
+def _token_ids(path: Path) -> dict[str, int]:
+    """Token → id, added tokens included."""
+    if not path.is_file():
+        return {}
+    content = read_json(path)
+    try:
+        vocab = content["model"]["vocab"]
+        pairs = vocab.items() if isinstance(vocab, dict) else ((item[0], i) for i, item in enumerate(vocab))
+        return {**dict(pairs), **{token["content"]: token["id"] for token in content.get("added_tokens", ())}}
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise FileError("tokenizer.json has no vocabulary", where=path, got=repr(error)) from None
+
+
+def _pad_token(path: Path) -> str | None:
+    content: Any = read_json(path) if path.is_file() else {}
+    token = content.get("pad_token") if isinstance(content, dict) else None
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def _embedding_rows(directory: Path, dialect: Dialect) -> int | None:
+    """Rows of the embedding; None when the weights are not safetensors (conversion checks them all the same)."""
+    foreign = next(row.foreign for row in dialect.rows if row.hub == "embed.weight")
+    index = directory / "model.safetensors.index.json"
+    for name in (dialect.prefix + foreign, foreign):
+        file = directory / "model.safetensors"
+        if index.is_file():
+            file = directory / str(read_json(index).get("weight_map", {}).get(name, ""))
+        rows = _rows(file, name) if file.is_file() else None
+        if rows is not None:
+            return rows
+    return None
+
+
+def _rows(file: Path, name: str) -> int | None:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, "np") as weights:
+            return weights.get_slice(name).get_shape()[0] if name in weights.keys() else None
+    except (SafetensorError, OSError) as error:
+        raise FileError("the weights file is damaged", where=file, got=error, do="download it again") from None

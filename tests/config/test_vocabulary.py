@@ -1,0 +1,73 @@
+"""The three-way vocabulary check: config, tokenizer, embedding."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from mindport.config import read_config
+from mindport.errors import ConfigError, FileError
+from safetensors.numpy import save_file
+
+from .test_read import LLAMA
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A directory whose three sizes agree: 97."""
+
+    def make(rows: int = 97, tokens: int = 97, pad: str | None = "t0", **changes: object):
+        (tmp_path / "config.json").write_text(json.dumps({**LLAMA, **changes}))
+        vocab = {f"t{i}": i for i in range(tokens - 1)}
+        added = [{"id": tokens - 1, "content": "<|end|>"}]
+        (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocab}, "added_tokens": added}))
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"pad_token": pad}))
+        save_file({"model.embed_tokens.weight": np.zeros((rows, 40), "f4")}, tmp_path / "model.safetensors")
+        return tmp_path
+
+    return make
+
+
+def test_agreement(model):
+    found = read_config(model()).vocabulary
+    assert (found.tokenizer, found.embedding, found.pad) == (97, 97, 0)
+
+
+def test_a_smaller_tokenizer_is_padding_and_a_larger_one_a_fault(model):
+    assert read_config(model(tokens=90)).ok
+    with pytest.raises(ConfigError, match="another model"):
+        read_config(model(tokens=98))
+
+
+def test_embedding_rows_decide(model):
+    with pytest.raises(ConfigError, match="98 rows"):
+        read_config(model(rows=98))
+
+
+def test_padding_token_disagreement_is_a_warning(model):
+    rows = {row.name: row.state for row in read_config(model(pad_token_id=5)).constraints}
+    assert rows["tokenizer and config pad alike"] == "warning"
+
+
+def test_sharded_embedding_is_found_through_the_index(model):
+    directory = model(rows=98)
+    (directory / "model.safetensors").rename(directory / "model-00001-of-00001.safetensors")
+    index = {"weight_map": {"model.embed_tokens.weight": "model-00001-of-00001.safetensors"}}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ConfigError, match="98 rows"):
+        read_config(directory)
+
+
+def test_damaged_weights_are_said(model):
+    directory = model()
+    (directory / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{")
+    with pytest.raises(FileError, match="damaged"):
+        read_config(directory)
+
+
+def test_damaged_tokenizer_is_said(model):
+    directory = model()
+    (directory / "tokenizer.json").write_text("[1, 2]")
+    with pytest.raises(FileError, match="no vocabulary"):
+        read_config(directory)
