@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-LIMIT = 20  # rows shown; the JSON beside it holds all of them
+LIMIT = 40  # rows shown; the JSON beside it holds all of them
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ STATES = {"pass": "good", "verified": "good", "mapped": "good", "ok": "good", "w
 STYLE = """<style>
 table.mindport{border-collapse:collapse;margin:.4em 0 1em;font-size:.9em}
 table.mindport caption{text-align:left;font-weight:600;padding:.3em 0}
-table.mindport th,table.mindport td{border-bottom:1px solid #ddd;padding:.2em .7em;text-align:left;vertical-align:top}
+table.mindport th,table.mindport td{border-bottom:1px solid #ddd;padding:.2em .7em;text-align:left!important;
+vertical-align:top}
 table.mindport td.good{color:#116329}table.mindport td.doubt{color:#7d4e00}
 table.mindport td.bad{color:#a40e26;font-weight:600}
 </style>"""

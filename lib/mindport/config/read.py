@@ -23,8 +23,9 @@ from mindport.files import read_json
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 
+ALLOW = "; let an unknown key that you know to be harmless pass: --allow KEY"
 KeyClass = Literal["mapped", "derived", "harmless", "refused", "unknown"]
-Source = Literal["explicit", "derived", "default", "family", "missing"]
+Source = Literal["explicit", "derived", "default", "family", "missing", "unusable"]
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,26 @@ class ConfigReport(Result):
         return f"{self.model_type}: {len(self.keys)} keys ({counts}), {self.figures['parameters']:,} parameters"
 
     def tables(self) -> tuple[Table, ...]:
-        return (
-            Table("Every key of config.json", ("key", "value", "class", "where it went, or why"),
-                  [(k.key, _short(k.value), k.state, k.note) for k in self.keys]),
-            Table("Every field of ModelConfig", ("field", "value", "source", "note"),
-                  [(f.field, _short(f.value), f.source, f.note) for f in self.fields]),
-            Table("Constraints", ("constraint", "state", "got", "expected", "what to do"),
-                  [(c.name, c.state, c.got, c.expected, c.do) for c in self.constraints]),
-            Table("Derived figures", ("figure", "value"), list(self.figures.items())),
-        )  # fmt: skip
+        return self.key_table(), self.field_table(), self.constraint_table(), self.figure_table()
+
+    def key_table(self) -> Table:
+        """Every key of the file, and where it went."""
+        return Table("Every key of config.json", ("key", "value", "class", "where it went, or why"),
+                     [(k.key, _short(k.value), k.state, k.note) for k in self.keys])  # fmt: skip
+
+    def field_table(self) -> Table:
+        """Every field of the model, and where it came from."""
+        return Table("Every field of ModelConfig", ("field", "value", "source", "note"),
+                     [(f.field, _short(f.value), f.source, f.note) for f in self.fields])  # fmt: skip
+
+    def constraint_table(self) -> Table:
+        """What must hold between the values."""
+        return Table("Constraints", ("constraint", "state", "got", "expected", "what to do"),
+                     [(c.name, c.state, c.got, c.expected, c.do) for c in self.constraints])  # fmt: skip
+
+    def figure_table(self) -> Table:
+        """Sizes that follow."""
+        return Table("Derived figures", ("figure", "value"), list(self.figures.items()))
 
     def properties(self) -> tuple[Property, ...]:
         stopped = sum(key.state in ("refused", "unknown") for key in self.keys)
@@ -135,8 +147,7 @@ def read_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
             "this configuration cannot go across",
             where=report.path,
             got="; ".join(report.problems),
-            do=f"see all keys with `mindport config {report.path}`; an unknown key that you know to be harmless: "
-            "--allow KEY",
+            do=f"see every key: mindport config {report.path}" + ALLOW * any(k.state == "unknown" for k in report.keys),
         )
     return report
 
@@ -152,7 +163,7 @@ def inspect_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
     rows, values = _fields(joined, dialect, faults)
     faults = {_spelled(key, raw): note for key, note in faults.items()}
     keys = tuple(_key(key, value, dialect, faults, allow) for key, value in raw.items())
-    complete = not faults and all(row.source != "missing" for row in rows)
+    complete = not faults and all(row.source not in ("missing", "unusable") for row in rows)
     model = ModelConfig(model_type=dialect.model_type, **values) if complete else None
     vocabulary = read_vocabulary(file.parent, dialect)
     return ConfigReport(
@@ -239,7 +250,7 @@ def _field(field: Field, raw: Mapping[str, Any], dialect: Dialect, faults: Fault
         return FieldSource(field.name, field.read(value), "explicit", field.key)
     except ValueError as expected:
         faults.setdefault(field.key, f"expected {expected}")
-        return FieldSource(field.name, None, "missing", f"{field.key} has no usable value")
+        return FieldSource(field.name, None, "unusable", f"see {field.key}")
 
 
 def _absent(field: Field, raw: Mapping[str, Any], dialect: Dialect) -> FieldSource:

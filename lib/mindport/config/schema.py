@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mindport.config.model_config import ModelConfig
+from mindport.tables import Table
 
 LAYER = "{}"  # stands for the layer's index in a name
 
@@ -90,3 +91,13 @@ def parameters(config: ModelConfig) -> Iterator[tuple[str, Param]]:
 def count(config: ModelConfig) -> int:
     """How many numbers the model holds; a tied head counts once."""
     return sum(math.prod(shape) for shape in shapes(config).values())
+
+
+def schema_table(config: ModelConfig) -> Table:
+    """Every row of the hub, its shape in letters and in numbers, and the axis that tensor parallelism splits."""
+    dims = config.dims
+    rows = []
+    for param in PARAMS:
+        here = tuple(dims[letter] for letter in param.shape.split()) if param.when(config) else None
+        rows.append((param.name, param.shape, here, "whole" if param.tp is None else f"axis {param.tp}"))
+    return Table("The schema, and its shapes for this model", ("parameter", "shape", "here", "tensor parallel"), rows)
