@@ -42,6 +42,8 @@ def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         FileError: `path` is there already and `overwrite` is false, or the disk refuses.
     """
     path = Path(path)
+    if path.exists() and not path.is_dir() and overwrite:
+        raise FileError("the target is not a directory", where=path, do="name another one, or remove the file")
     if path.exists() and not overwrite and (not path.is_dir() or any(path.iterdir())):
         raise FileError(
             "the target is there already",
@@ -93,15 +95,18 @@ def read_json(path: Path) -> Any:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _sha256(file)
+    """The SHA-256 of a file's bytes, in hexadecimal.
 
-
-def _sha256(file: Any) -> str:  # Python 3.10 has no hashlib.file_digest
+    Raises:
+        FileError: it is missing, or cannot be read.
+    """
     digest = hashlib.sha256()
-    while chunk := file.read(1 << 20):
-        digest.update(chunk)
+    try:
+        with Path(path).open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    except OSError as error:
+        raise FileError("the file cannot be read", where=path, got=error) from None
     return digest.hexdigest()
 
 
@@ -120,13 +125,17 @@ def _flush(path: Path) -> None:
 
 
 def _swap(aside: Path, path: Path) -> None:
-    """Put `aside` in the place of `path`, moving an older directory out of the way first."""
+    """Put `aside` in the place of `path`; an older directory is moved away first, and back if that fails."""
     if not path.exists():
         aside.replace(path)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
     path.replace(old)
-    aside.replace(path)
+    try:
+        aside.replace(path)
+    except OSError:
+        old.replace(path)
+        raise
     shutil.rmtree(old, ignore_errors=True)
 
 

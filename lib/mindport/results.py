@@ -7,6 +7,7 @@ shows it, `report.py` writes it; none of them knows more than this page.
 from __future__ import annotations
 
 import dataclasses
+import html
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         mark = "✓" if self.ok else "✗"
-        return STYLE + f"<p><b>{mark} {self.headline()}</b></p>" + "".join(t.html() for t in self.tables())
+        headline = html.escape(self.headline())
+        return STYLE + f"<p><b>{mark} {headline}</b></p>" + "".join(t.html() for t in self.tables())
 
 
 def verdict(name: str, ok: bool, how: str, figure: str = "", backend: str = "CPU") -> Property:
@@ -84,12 +86,14 @@ def plain(value: Any) -> Any:
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return [plain(item) for item in sorted(value, key=str)]
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, Path):
         return str(value)
-    if hasattr(value, "item"):  # a NumPy scalar
-        return plain(value.item())
+    if hasattr(value, "tolist"):  # a NumPy array or scalar
+        return plain(value.tolist())
     return value

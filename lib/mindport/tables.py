@@ -17,6 +17,11 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
 
+    def __post_init__(self) -> None:
+        for index, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                raise ValueError(f"row {index} of {self.title!r} has {len(row)} cells, its head {len(self.columns)}")
+
     def as_dict(self) -> dict[str, object]:
         return {
             "title": self.title,
@@ -66,6 +71,8 @@ table.mindport td.bad{color:#a40e26;font-weight:600}
 
 def show(cell: object) -> str:
     """A cell as text: floats with three significant digits, big integers with separators."""
+    if hasattr(cell, "item") and getattr(cell, "ndim", None) == 0:  # a NumPy scalar
+        return show(cell.item())
     if cell is None:
         return "–"
     if isinstance(cell, bool):
@@ -85,4 +92,5 @@ def _line(cells: Iterable[str], widths: Sequence[int]) -> str:
 
 def _cell(cell: object) -> str:
     state = STATES.get(cell) if isinstance(cell, str) else None
-    return f'<td class="{state}">' * bool(state) + "<td>" * (not state) + html.escape(show(cell)) + "</td>"
+    attribute = f' class="{state}"' if state else ""
+    return f"<td{attribute}>{html.escape(show(cell))}</td>"

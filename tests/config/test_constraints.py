@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from mindport.config.constraints import fused_attention, layout_table, pipeline, tensor_parallel
 
 from .test_write import read

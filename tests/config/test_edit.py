@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from mindport.config import read_config
 from mindport.config.edit import edited
 from mindport.config.whatif import what_if

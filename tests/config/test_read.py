@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from mindport.config import read_config
 from mindport.config.read import inspect_config
 from mindport.errors import ConfigError, FileError

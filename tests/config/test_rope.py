@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from mindport.config.rope import join_rope, read_rope
 
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}

@@ -6,9 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+
 from mindport.config import read_config
 from mindport.errors import ConfigError, FileError
-from safetensors.numpy import save_file
 
 from .test_read import LLAMA
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mindport.config import from_dict, read_config, to_dict
 from mindport.config.dialects import DIALECTS
 from mindport.config.schema import shapes

@@ -1,0 +1,7 @@
+"""`python -m mindport` is `mindport`."""
+
+import sys
+
+from mindport.cli import main
+
+sys.exit(main())

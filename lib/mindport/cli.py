@@ -1,0 +1,229 @@
+"""The command line: a thin table of commands over the functions that the notebooks call.
+
+Exit codes: 0 a positive answer, 1 a negative verdict, 2 an input that cannot be used (one message),
+70 a fault in MindPort itself (with its traceback), 130 interrupted, 141 the reader of the output went away.
+With `--json` stdout carries exactly one JSON object; logs and progress are always on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import mindport
+from mindport.errors import BackendError, MindPortError, UsageError
+from mindport.results import Result, plain
+from mindport.tables import LIMIT
+
+OK, NEGATIVE, INPUT, BUG, INTERRUPTED, PIPE = 0, 1, 2, 70, 130, 141
+EXIT_CODES = "Exit codes: 0 yes, 1 a negative verdict, 2 an input that cannot be used, 70 a fault in MindPort itself."
+ISSUE = "this is a fault in MindPort: please report the lines above, with the command and `mindport doctor --json`"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in words
+    try:
+        options = _parser().parse_args(words)
+        with _stdout_kept():
+            result = options.command(options)
+        _answer(result.as_dict() if as_json else result.text(limit=LIMIT))
+        return OK if result.ok else NEGATIVE
+    except MindPortError as error:
+        return _refused(error, as_json)
+    except ModuleNotFoundError as error:
+        return _fault() if _is_ours(error) else _refused(_missing(error), as_json)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains once more as it exits
+        return PIPE
+    except Exception:
+        return _fault()
+
+
+# One function a command; each imports what it needs, so that `doctor` runs where nothing is installed.
+
+
+def doctor(options: argparse.Namespace) -> Result:
+    from mindport.environment.doctor import diagnose_environment
+
+    return diagnose_environment(probes=not options.quick)
+
+
+def fetch(options: argparse.Namespace) -> Result:
+    from mindport import sources
+
+    return sources.fetch(options.name, to=options.to)
+
+
+def config(options: argparse.Namespace) -> Result:
+    from mindport.config.read import inspect_config
+
+    return inspect_config(_model(options.path), allow=tuple(options.allow))
+
+
+def convert(options: argparse.Namespace) -> Result:
+    from mindport import weights
+
+    return weights.convert(
+        _model(options.source), options.target, to=options.to, dtype=options.dtype, file_format=options.format,
+        overwrite=options.overwrite, allow=tuple(options.allow),
+    )  # fmt: skip
+
+
+def verify(options: argparse.Namespace) -> Result:
+    from mindport import parity
+
+    return parity.verify(
+        _model(options.directory), converted=options.converted, trace=options.trace, layers=options.layers
+    )
+
+
+def run(options: argparse.Namespace) -> Result:
+    from mindport import run as runner
+
+    return runner.run(options.model, size=options.size, only=options.only, out=options.out)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One line of the table: what to call, what to say, what to accept."""
+
+    call: Callable[[argparse.Namespace], Result]
+    says: str
+    example: str
+    arguments: tuple[tuple[tuple[str, ...], dict[str, Any]], ...]
+
+
+def _arg(*names: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    return names, options
+
+
+_FLAG: dict[str, Any] = {"action": "store_true"}
+_MODEL_HELP = "a Hugging Face directory, or a name that `mindport fetch` knows"
+_ALLOW = _arg("--allow", nargs="+", action="extend", default=[], metavar="KEY", help="unknown keys to let pass")
+
+COMMANDS = {
+    "doctor": Command(
+        doctor, "check this machine: packages, versions, devices, probes that do the thing",
+        "mindport doctor --quick",
+        (_arg("--quick", **_FLAG, help="leave the probes out"),),
+    ),
+    "fetch": Command(
+        fetch, "get a bundled model or text", "mindport fetch smollm2",
+        (_arg("name", metavar="NAME"), _arg("--to", type=Path, metavar="DIR", help="put it here, not in the cache")),
+    ),
+    "config": Command(
+        config, "map a config.json: every key mapped, derived, harmless, refused or unknown",
+        "mindport config models/llama --allow my_key",
+        (_arg("path", metavar="PATH", help=_MODEL_HELP),
+         _ALLOW),
+    ),
+    "convert": Command(
+        convert, "convert weights, account for each tensor, and read the result back",
+        "mindport convert models/llama models/llama-ms --dtype float32",
+        (_arg("source", metavar="SRC", help=_MODEL_HELP), _arg("target", type=Path, metavar="DST"),
+         _arg("--to", choices=("mindspore", "huggingface"), default="mindspore"),
+         _arg("--dtype", choices=("keep", "float32", "float16", "bfloat16"), default="keep"),
+         _arg("--format", choices=("safetensors", "ckpt"), default="safetensors"),
+         _arg("--overwrite", **_FLAG, help="replace DST"), _ALLOW),
+    ),
+    "verify": Command(
+        verify, "compare the MindSpore model with transformers, layer by layer",
+        "mindport verify models/llama --layers 2",
+        (_arg("directory", metavar="DIR", help=_MODEL_HELP),
+         _arg("--converted", type=Path, metavar="DIR", help="weights that `mindport convert` wrote"),
+         _arg("--trace", type=Path, metavar="FILE", help="a saved reference, where torch is absent"),
+         _arg("--layers", type=int, metavar="N", help="only the first N layers")),
+    ),
+    "run": Command(
+        run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",
+        (_arg("--model", metavar="DIR", help=_MODEL_HELP),
+         _arg("--size", choices=("smoke", "small", "full"), default="small"),
+         _arg("--only", metavar="STEPS", help="two-digit steps, separated by commas"),
+         _arg("--out", type=Path, metavar="DIR", help="default: runs/<model> in the repository")),
+    ),
+}  # fmt: skip
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, do=f"see {self.prog} --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="mindport", description=mindport.__doc__.splitlines()[0], epilog=EXIT_CODES, allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"mindport {mindport.__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        sub = subparsers.add_parser(
+            name, help=command.says, description=command.says, epilog=f"example: {command.example}", allow_abbrev=False
+        )
+        for names, options in command.arguments:
+            sub.add_argument(*names, **options)
+        sub.add_argument("--json", action="store_true", help="answer with one JSON object on stdout")
+        sub.set_defaults(command=command.call)
+    return parser
+
+
+def _model(name: str) -> Path:
+    """The path of a model; a file, such as a config.json, is left to the command."""
+    from mindport import sources
+
+    path = Path(name)
+    return path if path.is_file() else sources.resolve(name)
+
+
+@contextlib.contextmanager
+def _stdout_kept() -> Iterator[None]:
+    """Send what the block prints, from Python or from C++, to stderr: stdout is for the answer."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _answer(answer: Any) -> None:
+    text = answer if isinstance(answer, str) else json.dumps(plain(answer), ensure_ascii=False, allow_nan=False)
+    print(text, flush=True)
+
+
+def _refused(error: MindPortError, as_json: bool) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    if as_json:
+        parts = {name: getattr(error, name) for name in ("what", "where", "got", "expected", "do")}
+        _answer({"ok": False, "error": {name: None if value is None else str(value) for name, value in parts.items()}})
+    return INPUT
+
+
+def _is_ours(error: ModuleNotFoundError) -> bool:
+    """Whether a module of this package is missing; any other package is the user's to install."""
+    return error.name is None or error.name.split(".")[0] == "mindport"
+
+
+def _missing(error: ModuleNotFoundError) -> MindPortError:
+    return BackendError("a package is not installed", got=error.name, do="`mindport doctor` says which, and how")
+
+
+def _fault() -> int:
+    traceback.print_exc()
+    print(ISSUE, file=sys.stderr)
+    return BUG

@@ -1,0 +1,33 @@
+"""One question of a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A question with a check that does not give the answer away.
+
+    Attributes:
+        question: what is asked, one or two sentences.
+        check: true for a right answer; it may raise on an answer of another kind, which then counts as wrong.
+        hints: a nudge, then most of the way.
+        solution: the answer and why.
+        expects: the kind of answer ("an integer"), said when `check` cannot use the one given.
+    """
+
+    question: str
+    check: Callable[[Any], bool]
+    hints: tuple[str, str]
+    solution: str
+    expects: str = "an answer of another kind"
+
+
+@dataclass(frozen=True)
+class Skip:
+    """An answer that cannot be given here, and why: `check("03.ratio", Skip("torch is not installed"))`."""
+
+    why: str

@@ -1,0 +1,167 @@
+"""A learner's session: checks answers, opens hints, and remembers both in `<out>/progress.json`."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mindport.errors import BackendError, FileError, UsageError, some
+from mindport.exercises.exercise import Exercise, Skip
+from mindport.exercises.registry import registry
+from mindport.files import read_json, write_json
+from mindport.tables import Table
+
+TRIES = 3  # wrong answers before the solution opens
+MARKS = {"right": "✓", "wrong": "✗", "not attempted": "○", "skipped": "»"}
+OUTCOMES = tuple(MARKS)
+
+
+@dataclass(frozen=True)
+class Note:
+    """One answer to the learner: plain text, and HTML where a front end is there to show it."""
+
+    state: str
+    text: str
+    rich: bool = False
+
+    def __repr__(self) -> str:
+        return f"{MARKS.get(self.state, '·')} {self.state}: {self.text}"
+
+    def _repr_html_(self) -> str | None:
+        if not self.rich:
+            return None
+        color = {"right": "#116329", "wrong": "#a40e26"}.get(self.state, "#57606a")
+        body = html.escape(repr(self)).replace("\n", "<br>")
+        return f'<p style="border-left:4px solid {color};padding:.3em .8em;margin:.4em 0">{body}</p>'
+
+
+@dataclass
+class Progress:
+    """What a learner has done with one exercise."""
+
+    state: str = "not attempted"
+    tries: int = 0
+    hints: int = 0
+
+
+class Exercises:
+    """The exercises of a run.
+
+    Args:
+        out: the directory of the run; progress is kept in its `progress.json`.
+        interactive: show notes as HTML; otherwise they are plain text.
+        instructor: open every solution at once.
+        exercises: the questions by id; by default those of all steps.
+    """
+
+    def __init__(
+        self,
+        out: str | Path,
+        *,
+        interactive: bool = False,
+        instructor: bool = False,
+        exercises: Mapping[str, Exercise] | None = None,
+    ) -> None:
+        self.path = Path(out) / "progress.json"
+        self._rich, self._instructor = interactive, instructor
+        self._exercises = dict(registry() if exercises is None else exercises)
+        self._progress = _read(self.path)
+
+    def question(self, name: str) -> Note:
+        """What is asked."""
+        return self._note("question", f"{name}\n{self._exercise(name).question}")
+
+    def check(self, name: str, answer: Any) -> Note:
+        """Judge an answer; None is "not attempted", and `Skip(why)` is "skipped"."""
+        state, text = _judge(self._exercise(name), answer)
+        progress = self._of(name)
+        progress.tries += state in ("right", "wrong")
+        if progress.state != "right":
+            progress.state = state
+        self._save()
+        return self._note(state, f"{name}{text}{self._advice(progress) if state == 'wrong' else ''}")
+
+    def hint(self, name: str) -> Note:
+        """The next hint; there are two."""
+        hints, progress = self._exercise(name).hints, self._of(name)
+        progress.hints = min(progress.hints + 1, len(hints))
+        self._save()
+        return self._note("hint", f"{name}, hint {progress.hints} of {len(hints)}\n{hints[progress.hints - 1]}")
+
+    def solution(self, name: str) -> Note:
+        """The solution, after a right answer, three wrong ones, or for an instructor."""
+        exercise, progress = self._exercise(name), self._of(name)
+        if self._instructor or progress.state == "right" or progress.tries >= TRIES:
+            return self._note("solution", f"{name}\n{exercise.solution}")
+        return self._note("locked", f"{name}: the solution opens after {TRIES} tries, {TRIES - progress.tries} to go")
+
+    def table(self) -> Table:
+        """How far the learner has come."""
+        rows = [(name, *asdict(self._progress.get(name, Progress())).values()) for name in sorted(self._exercises)]
+        return Table("exercises", ("exercise", "state", "tries", "hints"), rows)
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str | None:
+        return self.table()._repr_html_() if self._rich else None
+
+    def _exercise(self, name: str) -> Exercise:
+        if name not in self._exercises:
+            raise UsageError("there is no such exercise", got=name, expected=some(sorted(self._exercises), 20))
+        return self._exercises[name]
+
+    def _of(self, name: str) -> Progress:
+        return self._progress.setdefault(name, Progress())
+
+    def _advice(self, progress: Progress) -> str:
+        if progress.tries >= TRIES:
+            return "; solution() is open now"
+        return "; hint() helps" if progress.hints == 0 else ""
+
+    def _note(self, state: str, text: str) -> Note:
+        return Note(state, text, self._rich)
+
+    def _save(self) -> None:
+        write_json(self.path, {"exercises": {name: asdict(entry) for name, entry in sorted(self._progress.items())}})
+
+
+def _judge(exercise: Exercise, answer: Any) -> tuple[str, str]:
+    """The state, and what to add to the exercise's name."""
+    if answer is None:
+        return "not attempted", ""
+    if isinstance(answer, Skip):
+        return "skipped", f" ({answer.why})"
+    try:
+        return ("right" if exercise.check(answer) else "wrong"), ""
+    except BackendError as error:
+        return "skipped", f" ({error.what})"
+    except Exception:  # any answer may be typed into a notebook; the checker need not foresee them
+        return "wrong", f": this is {_kind(answer)}, the check expects {exercise.expects}"
+
+
+def _kind(answer: Any) -> str:
+    return f"of type {type(answer).__name__}"
+
+
+def _read(path: Path) -> dict[str, Progress]:
+    """The progress so far; a damaged file is put aside, aloud, and the session starts anew."""
+    if not path.exists():
+        return {}
+    try:
+        entries = read_json(path)["exercises"]
+        return {str(name): _progress(entry) for name, entry in entries.items()}
+    except (FileError, KeyError, TypeError, ValueError, AttributeError) as error:
+        aside = path.replace(path.with_suffix(".damaged.json"))
+        print(f"the progress file was damaged ({error!r}); it is kept as {aside.name}, and progress starts anew")
+        return {}
+
+
+def _progress(entry: dict[str, Any]) -> Progress:
+    progress = Progress(**entry)
+    if progress.state not in OUTCOMES or not all(isinstance(n, int) for n in (progress.tries, progress.hints)):
+        raise ValueError(f"not a progress entry: {entry}")
+    return progress

@@ -1,0 +1,50 @@
+"""The notebooks run through papermill at size smoke, and their records say what they should."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mindport.report import STEPS
+from mindport.run import run
+from tests.notebooks.lint import NOTEBOOKS
+
+pytestmark = pytest.mark.notebooks
+
+
+def test_the_notebooks_are_there():
+    missing = [name for name in STEPS if not (NOTEBOOKS / f"{name}.ipynb").exists()]
+    assert missing == []
+
+
+@pytest.fixture(scope="module", params=["tiny-llama", "tiny-gpt2"])
+def finished(request, tmp_path_factory):
+    out = tmp_path_factory.mktemp(request.param)
+    return run(request.param, size="smoke", out=out)
+
+
+def test_the_run_is_positive(finished):
+    assert finished.ok, finished.text()
+    assert [entry.state for entry in finished.notebooks] == ["done"] * len(finished.notebooks)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_each_step_leaves_a_positive_record(finished, name):
+    record = json.loads((finished.out / f"{name}.json").read_text())
+    assert record["ok"] is True
+    assert record["machine"]["device"] == "CPU"
+    assert record["command"] == finished.command
+    assert [line["name"] for line in record["properties"] if line["state"] == "failed"] == []
+    assert any(line["state"] == "verified" for line in record["properties"])
+
+
+def test_the_card_and_the_page_are_written(finished):
+    card = json.loads((finished.out / "card.json").read_text())
+    assert card["ok"] is True
+    assert card["counts"]["failed"] == 0
+    assert all("Ascend" in line["how"] for line in card["not_verified"])  # every step ran; only Ascend is left open
+    page = (finished.out / "index.html").read_text()
+    assert "Nothing on this page was run on an Ascend NPU" in page
+    for name in STEPS:
+        assert (finished.out / "notebooks" / f"{name}.html").exists()

@@ -1,0 +1,214 @@
+"""The command line: exit codes, one JSON object on stdout, one message on stderr, no traceback for a user's error."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mindport.sources
+from mindport import cli
+from mindport.errors import ConfigError, UsageError
+from mindport.tables import Table
+from tests.results_for_tests import Answer
+
+ROOT = Path(__file__).parents[1]
+
+
+def command(*words: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "mindport", *words], capture_output=True, text=True, timeout=120, **options
+    )
+
+
+@pytest.fixture
+def says(monkeypatch):
+    """Let `mindport config PATH` answer, raise or print what a test wants."""
+    monkeypatch.setattr(mindport.sources, "resolve", Path)
+
+    def install(answer):
+        def call(options):
+            cli._model(options.path)
+            return answer() if callable(answer) else answer
+
+        table = cli.COMMANDS | {"config": cli.Command(**{**vars(cli.COMMANDS["config"]), "call": call})}
+        monkeypatch.setattr(cli, "COMMANDS", table)
+
+    return install
+
+
+def fail(error: BaseException):
+    def call():
+        raise error
+
+    return call
+
+
+def test_a_positive_answer_exits_0(says, capfd):
+    says(Answer(shown=(Table("keys", ("key", "class"), [("a", "mapped")]),)))
+    assert cli.main(["config", "x"]) == 0
+    assert capfd.readouterr().out == "4 of 4 hold\n\nkeys\nkey  class\n---  ------\na    mapped\n"
+
+
+def test_a_negative_verdict_exits_1_with_an_answer(says, capfd):
+    says(Answer(good=False, error=float("nan")))
+    assert cli.main(["config", "x", "--json"]) == 1
+    out, err = capfd.readouterr()
+    assert json.loads(out)["ok"] is False and json.loads(out)["error"] == "nan" and err == ""
+
+
+def test_what_the_work_prints_goes_to_stderr(says, capfd):
+    def noisy():
+        print("a progress line")
+        os.write(1, b"[WARNING] a line from C++\n")
+        return Answer()
+
+    says(noisy)
+    assert cli.main(["config", "x", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["ok"] is True and len(out.splitlines()) == 1
+    assert "a progress line" in err and "from C++" in err
+
+
+def test_an_input_error_exits_2_with_one_message(says, capfd):
+    says(fail(ConfigError("unknown key", where="config.json", got="rope_thetaa", do="--allow rope_thetaa")))
+    assert cli.main(["config", "x"]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("error: unknown key\n  where:    config.json\n") and "Traceback" not in err
+
+
+def test_an_input_error_is_json_too_when_json_is_wanted(says, capfd):
+    says(fail(ConfigError("unknown key", where=Path("config.json"), got=["a"])))
+    assert cli.main(["config", "x", "--json"]) == 2
+    error = {"what": "unknown key", "where": "config.json", "got": "['a']", "expected": None, "do": None}
+    assert json.loads(capfd.readouterr().out) == {"ok": False, "error": error}
+
+
+def test_a_fault_of_ours_keeps_its_traceback(says, capfd):
+    says(fail(ZeroDivisionError("a bug")))
+    assert cli.main(["config", "x", "--json"]) == 70
+    out, err = capfd.readouterr()
+    assert out == "" and "ZeroDivisionError: a bug" in err and "please report" in err
+
+
+def test_a_missing_package_is_an_input_error_and_a_missing_module_of_ours_a_fault(says, capfd):
+    says(fail(ModuleNotFoundError("No module named 'torch'", name="torch")))
+    assert cli.main(["config", "x"]) == 2
+    assert "torch" in capfd.readouterr().err
+    says(fail(ModuleNotFoundError("No module named 'mindport.gone'", name="mindport.gone")))
+    assert cli.main(["config", "x"]) == 70
+
+
+def test_an_interrupt_exits_130(says, capfd):
+    says(fail(KeyboardInterrupt()))
+    assert cli.main(["config", "x"]) == 130
+    assert capfd.readouterr() == ("", "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["nope"], ["config"], ["config", "a", "--depth", "3"], ["convert", "a", "b", "--dtype", "int8"],
+     ["verify", "a", "--layers", "two"], ["run", "--siz", "smoke"]],
+)  # fmt: skip
+def test_a_wrong_command_line_exits_2(words, capfd):
+    assert cli.main(words) == 2
+    err = capfd.readouterr().err
+    assert err.startswith("error: ") and "--help" in err
+    assert cli.main([*words, "--json"]) == 2
+    assert json.loads(capfd.readouterr().out)["ok"] is False
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_each_command_has_help_with_an_example_that_parses(name, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main([name, "--help"])
+    assert caught.value.code == 0
+    example = cli.COMMANDS[name].example
+    assert f"example: {example}" in " ".join(capsys.readouterr().out.split())
+    assert cli._parser().parse_args(example.split()[1:]).command is cli.COMMANDS[name].call
+
+
+def test_options_reach_the_functions_behind(monkeypatch, tmp_path):
+    calls: list[tuple] = []
+    weights = type(sys)("mindport.weights")
+    weights.convert = lambda *args, **kwargs: calls.append((args, kwargs)) or Answer()
+    monkeypatch.setitem(sys.modules, "mindport.weights", weights)
+    monkeypatch.setattr(mindport, "weights", weights, raising=False)
+    words = ["convert", str(tmp_path), "dst", "--to", "huggingface", "--dtype", "bfloat16", "--format", "ckpt"]
+    assert cli.main([*words, "--overwrite", "--allow", "a", "--allow", "b"]) == 0
+    options = {"to": "huggingface", "dtype": "bfloat16", "file_format": "ckpt", "overwrite": True, "allow": ("a", "b")}
+    assert calls == [((tmp_path, Path("dst")), options)]
+
+
+def test_version_and_module_entry():
+    done = command("--version")
+    assert (done.returncode, done.stdout) == (0, f"mindport {mindport.__version__}\n")
+
+
+def test_a_missing_directory_in_a_process_of_its_own():
+    done = command("config", "no/such/model", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["got"] == "no/such/model"
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    code = "from mindport import cli; import sys; from tests.results_for_tests import Answer; import dataclasses as d\n"
+    code += (
+        "c = d.replace(cli.COMMANDS['doctor'], call=lambda o: Answer(says='x' * 10**6)); cli.COMMANDS['doctor'] = c\n"
+    )
+    code += "sys.exit(cli.main(['doctor']))"
+    pipe = f'{{ "{sys.executable}" -c "$CODE"; echo $? >&2; }} | head -c 1'
+    environment = os.environ | {"CODE": code, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=60)
+    assert done.stderr == "141\n"
+
+
+def test_doctor_needs_nothing_that_is_not_in_the_standard_library(tmp_path):
+    """A Python that sees only our package still gets an answer, not a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'lib')!r}); "
+         "from mindport.cli import main; sys.exit(main(['doctor', '--quick', '--json']))"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["ok"] is False  # without packages the verdict is negative
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A copy of the bundled model that a test may spoil."""
+    return Path(shutil.copytree(mindport.sources.resolve("tiny-llama"), tmp_path / "model"))
+
+
+def test_a_config_goes_across_by_directory_and_by_file(model, capfd):
+    for path in (model, model / "config.json"):
+        assert cli.main(["config", str(path), "--json"]) == 0
+        assert json.loads(capfd.readouterr().out)["model_type"] == "llama"
+
+
+def test_an_unknown_key_is_a_negative_verdict_until_it_is_allowed(model, capfd):
+    config = json.loads((model / "config.json").read_text()) | {"new_scale": 2.0}
+    (model / "config.json").write_text(json.dumps(config))
+    assert cli.main(["config", str(model)]) == 1
+    assert "new_scale" in capfd.readouterr().out
+    assert cli.main(["config", str(model), "--allow", "new_scale"]) == 0
+
+
+def test_a_conversion_answers_and_does_not_overwrite(model, tmp_path, capfd):
+    words = ["convert", str(model), str(tmp_path / "converted"), "--json"]
+    assert cli.main(words) == 0
+    assert json.loads(capfd.readouterr().out)["accounting"]["converted"] == 39
+    assert cli.main(words) == 2
+    assert "there already" in json.loads(capfd.readouterr().out)["error"]["what"]
+
+
+def test_usage_errors_are_mindport_errors():
+    with pytest.raises(UsageError):
+        cli._parser().parse_args(["config"])

@@ -1,0 +1,174 @@
+"""Files are whole or absent, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindport.errors import FileError
+from mindport.files import atomic_directory, atomic_file, read_json, sha256, write_json, write_text
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.name.endswith((".part", ".old")))
+
+
+@given(JSON)
+def test_json_is_read_back_equal(tmp_path_factory, value):
+    path = tmp_path_factory.mktemp("json") / "value.json"
+    if json.dumps(value, ensure_ascii=False).isascii() or _encodes(value):
+        assert read_json(write_json(path, value)) == value
+
+
+def _encodes(value: object) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate is no text
+        return False
+    return True
+
+
+def test_nan_is_refused_and_nothing_is_written(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "a.json", float("nan"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_while_writing_keeps_the_old_file(tmp_path):
+    path = write_text(tmp_path / "a.txt", "old")
+    with pytest.raises(ZeroDivisionError), atomic_file(path) as aside:
+        aside.write_text("half")
+        raise ZeroDivisionError
+    assert path.read_text() == "old" and left_behind(tmp_path) == []
+
+
+def test_an_interrupt_while_writing_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt), atomic_file(tmp_path / "a") as aside:
+        aside.write_text("half")
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_has_the_rights_that_the_user_gives_new_files(tmp_path):
+    old = os.umask(0o027)
+    try:
+        path = write_text(tmp_path / "new" / "a.txt", "x")
+        with atomic_directory(tmp_path / "folder") as aside:
+            (aside / "b").touch()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o750
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(old)
+
+
+def test_a_full_disk_is_one_error_with_the_path(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(FileError, match="No space left") as caught:
+        write_text(tmp_path / "a.txt", "x")
+    assert caught.value.where == tmp_path / "a.txt" and list(tmp_path.iterdir()) == []
+    with pytest.raises(FileError, match="No space left"), atomic_directory(tmp_path / "folder") as aside:
+        (aside / "b").touch()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_parent_that_is_a_file_is_a_file_error(tmp_path):
+    (tmp_path / "a").touch()
+    with pytest.raises(FileError):
+        write_text(tmp_path / "a" / "b.txt", "x")
+
+
+def test_a_directory_appears_whole(tmp_path):
+    with atomic_directory(tmp_path / "model") as aside:
+        (aside / "deep").mkdir()
+        (aside / "deep" / "a").write_text("x")
+        assert not (tmp_path / "model").exists()
+    assert (tmp_path / "model" / "deep" / "a").read_text() == "x" and left_behind(tmp_path) == []
+
+
+def test_an_error_keeps_the_old_directory(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "old").touch()
+    with pytest.raises(ZeroDivisionError), atomic_directory(tmp_path / "model", overwrite=True) as aside:
+        (aside / "new").touch()
+        raise ZeroDivisionError
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["old"] and left_behind(tmp_path) == []
+
+
+def test_a_directory_is_replaced_only_when_told(tmp_path):
+    (tmp_path / "model").mkdir()
+    with atomic_directory(tmp_path / "model") as aside:  # an empty one is as good as none
+        (aside / "a").touch()
+    with pytest.raises(FileError, match="there already"), atomic_directory(tmp_path / "model"):
+        raise AssertionError("the body must not run")
+    with atomic_directory(tmp_path / "model", overwrite=True) as aside:
+        (aside / "b").touch()
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["b"] and left_behind(tmp_path) == []
+
+
+def test_a_failed_swap_puts_the_old_directory_back(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "old").touch()
+    real, calls = os.replace, []
+
+    def second_fails(source, target):
+        calls.append(source)
+        if len(calls) == 2:
+            raise OSError(5, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", second_fails)
+    with pytest.raises(FileError, match="Input/output"), atomic_directory(tmp_path / "model", overwrite=True) as aside:
+        (aside / "new").touch()
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["old"] and left_behind(tmp_path) == []
+
+
+def test_a_file_in_the_way_of_a_directory_is_refused_or_replaced(tmp_path):
+    (tmp_path / "model").write_text("a file")
+    with pytest.raises(FileError, match="there already"), atomic_directory(tmp_path / "model"):
+        pass
+    with pytest.raises(FileError, match="not a directory"), atomic_directory(tmp_path / "model", overwrite=True):
+        pass
+    assert (tmp_path / "model").read_text() == "a file"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": }', b"\xff\xfe{", b"[" * 100_000])
+def test_damaged_json_is_a_file_error_with_the_path(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(FileError) as caught:
+        read_json(tmp_path / "a.json")
+    assert caught.value.where == tmp_path / "a.json"
+
+
+def test_missing_json_says_missing(tmp_path):
+    with pytest.raises(FileError, match="missing"):
+        read_json(tmp_path / "a.json")
+    with pytest.raises(FileError, match="cannot be read"):
+        read_json(tmp_path)
+
+
+@given(st.binary(max_size=100))
+def test_sha256_is_that_of_the_bytes(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("bytes") / "file"
+    path.write_bytes(content)
+    assert sha256(path) == hashlib.sha256(content).hexdigest()
+
+
+def test_sha256_of_a_missing_file_is_a_file_error(tmp_path):
+    with pytest.raises(FileError, match="cannot be read"):
+        sha256(tmp_path / "nothing")
