@@ -96,6 +96,12 @@ def run(options: argparse.Namespace) -> Result:
     return runner.run(options.model, size=options.size, only=options.only, out=options.out)
 
 
+def bench(options: argparse.Namespace) -> Result:
+    from mindport import tuning
+
+    return tuning.bench(options.name)
+
+
 @dataclass(frozen=True)
 class Command:
     """One line of the table: what to call, what to say, what to accept."""
@@ -146,6 +152,10 @@ COMMANDS = {
          _arg("--converted", type=Path, metavar="DIR", help="weights that `mindport convert` wrote"),
          _arg("--trace", type=Path, metavar="FILE", help="a saved reference, where torch is absent"),
          _arg("--layers", type=int, metavar="N", help="only the first N layers")),
+    ),
+    "bench": Command(
+        bench, "time ours beside a peer, in one run", "mindport bench convert --json",
+        (_arg("name", metavar="NAME", help="convert: weights, beside a plain copy of the same bytes"),),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",

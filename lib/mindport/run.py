@@ -32,7 +32,6 @@ Size = Literal["smoke", "small", "full"]
 Only = str | Sequence[str] | None
 Say = Callable[[str], None]
 
-MODELS = {"smoke": "tiny-llama", "small": "smollm2"}  # by size, when no model is named
 CELL_SECONDS = {"smoke": 300, "small": 900, "full": 3600}
 FRAMEWORKS = 2 * 2**30  # bytes that mindspore, torch and transformers take before any weight
 COPIES = 8  # bytes in memory for a byte of 2-byte weights: float32 in both frameworks, twice
@@ -161,9 +160,9 @@ def notebooks_directory() -> Path:
 def _plan(model: str | None, size: Size, only: Only, out: str | Path | None, kernel: str, notebooks: Path) -> _Plan:
     if size not in CELL_SECONDS:
         raise UsageError("there is no such size", got=size, expected=", ".join(CELL_SECONDS))
-    if model is None and size not in MODELS:
+    if model is None and size not in sources.BY_SIZE:
         raise UsageError("size full runs your own model", got="no model", do="name it: --model DIR")
-    named = model or MODELS[size]
+    named = model or sources.BY_SIZE[size]
     model = str(Path(named).resolve()) if Path(named).is_dir() else named
     target = Path(out) if out else notebooks.parent / "runs" / Path(model).name
     chosen = tuple(_chosen(sorted(notebooks.glob("[0-9][0-9]_*.ipynb")), only))

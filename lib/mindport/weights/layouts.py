@@ -1,0 +1,70 @@
+"""How the same numbers lie in a foreign tensor and in the hub: both directions, as pure functions over NumPy arrays.
+
+The hub keeps linear weights [out, in], one matrix for each map. What comes out is always contiguous: a writer that
+trusts the memory of a transposed view writes wrong bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+class Same:
+    """One tensor, as it is."""
+
+    name = "same"
+
+    def foreign_shape(self, hub_shapes: Sequence[Shape]) -> Shape:
+        """The shape of the foreign tensor that holds tensors of these shapes."""
+        (shape,) = hub_shapes
+        return shape
+
+    def to_hub(self, x: np.ndarray, hub_shapes: Sequence[Shape]) -> list[np.ndarray]:
+        """The hub's tensors in the foreign one."""
+        return [x]
+
+    def to_foreign(self, xs: Sequence[np.ndarray]) -> np.ndarray:
+        """The foreign tensor that holds the hub's; undoes `to_hub`."""
+        (x,) = xs
+        return x
+
+
+class Transpose(Same):
+    """[in, out] ↔ [out, in]: GPT-2's Conv1D computes x @ W, a linear map computes x @ Wᵀ."""
+
+    name = "transpose"
+
+    def foreign_shape(self, hub_shapes: Sequence[Shape]) -> Shape:
+        (shape,) = hub_shapes
+        return shape[::-1]
+
+    def to_hub(self, x: np.ndarray, hub_shapes: Sequence[Shape]) -> list[np.ndarray]:
+        return [np.ascontiguousarray(x.T)]
+
+    def to_foreign(self, xs: Sequence[np.ndarray]) -> np.ndarray:
+        (x,) = xs
+        return np.ascontiguousarray(x.T)
+
+
+class SplitQKV:
+    """[in, q + k + v] ↔ q, k, v, each [out, in]; a bias [q + k + v] ↔ three vectors. GPT-2's c_attn."""
+
+    name = "split_qkv"
+
+    def foreign_shape(self, hub_shapes: Sequence[Shape]) -> Shape:
+        return (*hub_shapes[0][1:], sum(shape[0] for shape in hub_shapes))
+
+    def to_hub(self, x: np.ndarray, hub_shapes: Sequence[Shape]) -> list[np.ndarray]:
+        ends = np.cumsum([shape[0] for shape in hub_shapes])
+        return [np.ascontiguousarray(part.T) for part in np.split(x, ends[:-1], axis=-1)]  # (d, q+k+v) → 3 × (out, d)
+
+    def to_foreign(self, xs: Sequence[np.ndarray]) -> np.ndarray:
+        return np.ascontiguousarray(np.concatenate([x.T for x in xs], axis=-1))
+
+
+Layout = Same | SplitQKV
+LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (Same(), Transpose(), SplitQKV())}

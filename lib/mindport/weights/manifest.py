@@ -1,0 +1,100 @@
+"""mindport.json: what a converted directory holds, where it came from, and the digests that prove it.
+
+The source's headers and index are kept as they stood, so that the way back can write the very same files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mindport
+from mindport.config import ModelConfig, from_dict, to_dict
+from mindport.errors import FileError
+from mindport.files import read_json, write_json
+
+NAME, FORMAT = "mindport.json", 1
+
+
+@dataclass(frozen=True)
+class Source:
+    """The Hugging Face directory behind a converted one.
+
+    Attributes:
+        path: where it was, absolute.
+        model_type: its family.
+        prefix: what its names begin with.
+        format: "safetensors" or "pytorch".
+        files: file → {"sha256", "size"}.
+        tensors: foreign tensor → file, in the files' order.
+        metadata: file → the metadata of its header.
+        tied_duplicates: copies of the embedding under the head's name.
+        dropped: buffers that were left behind.
+        headers: file → its header, verbatim.
+        index: the index file, verbatim; None for a single file.
+    """
+
+    path: str
+    model_type: str
+    prefix: str
+    format: str
+    files: dict[str, dict[str, Any]]
+    tensors: dict[str, str]
+    metadata: dict[str, dict[str, str]]
+    tied_duplicates: list[str]
+    dropped: list[str]
+    headers: dict[str, str]
+    index: str | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What mindport.json says.
+
+    Attributes:
+        model: the configuration.
+        dtype: "keep", or the precision that was asked for.
+        source: None for weights that did not come from a Hugging Face directory.
+        files: weight file → {"sha256", "bytes"}.
+        accounting: the figures that closed.
+        mindport: the version that wrote it.
+    """
+
+    model: ModelConfig
+    dtype: str
+    source: Source | None
+    files: dict[str, dict[str, Any]]
+    accounting: dict[str, int]
+    mindport: str = mindport.__version__
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Write mindport.json into a directory."""
+    fields = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(manifest)}
+    fields |= {"model": to_dict(manifest.model), "source": manifest.source and dataclasses.asdict(manifest.source)}
+    write_json(directory / NAME, {"format": FORMAT, **fields})
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read mindport.json of a directory.
+
+    Raises:
+        FileError: it is missing, damaged, or of another version of the format.
+    """
+    path = directory / NAME
+    if not path.exists():
+        raise FileError("not a MindPort directory: it has no mindport.json", where=directory,
+                        do="convert the Hugging Face directory first: mindport convert SRC DST")  # fmt: skip
+    value = read_json(path)
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        got = value.get("format") if isinstance(value, dict) else type(value).__name__
+        raise FileError("a manifest of another format", where=path, got=got, expected=FORMAT,
+                        do="convert the model again with this version")  # fmt: skip
+    try:
+        fields = {name: item for name, item in value.items() if name != "format"}
+        fields |= {"model": from_dict(value["model"]), "source": value["source"] and Source(**value["source"])}
+        return Manifest(**fields)
+    except (KeyError, TypeError) as error:
+        raise FileError("the manifest is damaged", where=path, got=error, do="convert the model again") from None

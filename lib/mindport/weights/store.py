@@ -1,0 +1,114 @@
+"""A MindPort directory opened: hub name → values, read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from mindport.config import ModelConfig, schema
+from mindport.errors import FileError, MappingError, UsageError, some
+from mindport.files import sha256
+from mindport.weights import checkpoint
+from mindport.weights.dtypes import NUMPY, code_of
+from mindport.weights.layouts import Shape
+from mindport.weights.manifest import Manifest, read_manifest
+from mindport.weights.paths import find_shards
+from mindport.weights.readers import SafetensorsReader
+
+
+class Weights(Mapping[str, np.ndarray]):
+    """Hub name → array; each look-up reads from the disk, so keep what you need again.
+
+    Attributes:
+        directory: the MindPort directory.
+        manifest: its mindport.json.
+        specs: name → (dtype as safetensors' code, shape) of all its tensors.
+    """
+
+    def __init__(self, directory: Path, manifest: Manifest, names: Iterable[str] | None = None) -> None:
+        self.directory, self.manifest = directory, manifest
+        self._arrays: dict[str, np.ndarray] = {}
+        if shards := find_shards(directory, "model", ".safetensors"):
+            self._reader = SafetensorsReader(directory, shards)
+            self.specs = {name: (info.dtype, info.shape) for name, info in self._reader.infos.items()}
+        else:
+            self._arrays = checkpoint.read_checkpoint(directory / checkpoint.NAME)
+            self.specs = {name: (code_of(x), x.shape) for name, x in self._arrays.items()}
+        self._names = dict.fromkeys(schema.shapes(manifest.model) if names is None else names)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model that these weights make."""
+        return self.manifest.model
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._arrays[name] if self._arrays else self._reader.read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def file_of(self, name: str) -> str:
+        """The file that holds a parameter."""
+        return checkpoint.NAME if self._arrays else self._reader.infos[name].file
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def load(directory: Path | str, names: Iterable[str] | None = None, check: bool = True) -> Weights:
+    """Open a MindPort directory.
+
+    Args:
+        directory: what `convert` made.
+        names: only these parameters; None for all of the model's.
+        check: compare the files with the manifest's digests first, which reads them once.
+
+    Returns:
+        A mapping from hub name to array, in the hub's order; values are read when asked for.
+
+    Raises:
+        FileError: not a finished MindPort directory, or a file is missing or was changed.
+        MappingError: a tensor is missing, unexpected, or of a wrong shape or precision.
+        UsageError: `names` holds a name that the model does not have.
+    """
+    directory = Path(directory)
+    if directory.name.startswith(".") and directory.name.endswith(".part"):
+        raise FileError("an interrupted conversion: it may be incomplete", where=directory,
+                        do="remove it and convert again")  # fmt: skip
+    manifest = read_manifest(directory)
+    _check_files(directory, manifest, digests=check)
+    shapes, names = schema.shapes(manifest.model), None if names is None else list(names)
+    if foreign := [name for name in names or () if name not in shapes]:
+        raise UsageError("no such parameter", where=directory, got=some(foreign), expected=some(shapes, 5))
+    weights = Weights(directory, manifest, names)
+    _check_tensors(weights, shapes)
+    return weights
+
+
+def _check_files(directory: Path, manifest: Manifest, *, digests: bool) -> None:
+    for name, known in manifest.files.items():
+        path = directory / name
+        if Path(name).name != name or not path.is_file():
+            raise FileError("a file of the manifest is missing", where=directory, got=name, do="convert again")
+        if path.stat().st_size != known["bytes"] or (digests and sha256(path) != known["sha256"]):
+            raise FileError("a file was changed after the conversion", where=path,
+                            got="other bytes", expected=f"sha256 {known['sha256']}", do="convert again")  # fmt: skip
+
+
+def _check_tensors(weights: Weights, shapes: Mapping[str, Shape]) -> None:
+    missing, extra = sorted(shapes.keys() - weights.specs.keys()), sorted(weights.specs.keys() - shapes.keys())
+    wrong = [
+        f"{name} {dtype} {list(shape)}"
+        for name, (dtype, shape) in weights.specs.items()
+        if name in shapes and (shape != shapes[name] or dtype not in NUMPY)
+    ]
+    if missing or extra or wrong:
+        raise MappingError(
+            "the weights do not make the model of the manifest", where=weights.directory,
+            got=f"missing: {some(missing)}; unexpected: {some(extra)}; of wrong shape or precision: {some(wrong)}",
+            expected=f"{len(shapes)} parameters", do="convert the model again",
+        )  # fmt: skip
