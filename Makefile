@@ -1,0 +1,48 @@
+# MindPort. Needs Python 3.10–3.12 and make, nothing else; `make` alone lists the targets.
+#   PYTHON=python3.11   the interpreter that .venv is made with (default: the first suitable one on the PATH)
+#   VENV=.venv          where the environment is
+#   ARGS="..."          passed on to `mindport run`, pytest, JupyterLab or `mindport bench`
+
+VENV ?= .venv
+PYTHON ?=
+ARGS ?=
+BIN = $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+# Any Python can read .ci/setup.py, which then looks for one that MindSpore supports.
+LAUNCHER := $(shell for p in python3 python3.12 python3.11 python3.10 python; do \
+	if $$p -c "" >/dev/null 2>&1; then echo $$p; break; fi; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lab check bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+setup:  ## make or refresh the environment in .venv
+	@test -n "$(LAUNCHER)" || { echo "set-up failed: no Python on the PATH; install Python 3.11" >&2; exit 1; }
+	@$(LAUNCHER) .ci/setup.py --venv "$(VENV)" --python "$(PYTHON)"
+
+run: setup  ## take SmolLM2-135M through the notebooks, leave the report in runs/
+	$(BIN)/mindport run $(ARGS)
+
+test: setup  ## run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lab: setup  ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(ARGS)
+
+check: setup  ## lint and format of code and notebooks, types of the light modules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.notebooks.lint
+	$(BIN)/python tests/notebooks/lint.py
+	$(BIN)/mypy
+
+bench: setup  ## time the library on this machine
+	$(BIN)/mindport bench convert $(ARGS)
+
+clean:  ## remove the environment and the tools' caches; runs/ stays
+	@if test -e "$(VENV)" && ! test -f "$(VENV)/pyvenv.cfg"; then echo "$(VENV) is no virtual environment: left alone" >&2; exit 1; fi
+	rm -rf "$(VENV)" .pytest_cache .ruff_cache .mypy_cache .hypothesis lib/*.egg-info
+	find lib tests data notebooks .ci -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,116 @@
+"""Names and paths: what ships in `data/`, what was fetched, and what is the user's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mindport.errors import FileError, UsageError
+from mindport.results import Result
+from mindport.sources.cache import cache_directory
+from mindport.sources.catalog import CATALOG
+from mindport.sources.fetch import PROVENANCE, result_path
+from mindport.tables import Table
+
+DATA = Path(__file__).parents[3] / "data"
+BUNDLED = {
+    "tiny-gpt2": "a GPT-2 of 0.4 M parameters, self-trained, fp32, tied",
+    "tiny-llama": "a LLaMA of 0.7 M parameters with grouped queries, self-trained, bf16, untied",
+}
+
+BY_SIZE = {"smoke": "tiny-llama", "small": "smollm2"}  # the model when none is named
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that has a name: a model directory or a text; `ready` when it is on this machine."""
+
+    name: str
+    kind: str
+    what: str
+    path: Path
+    ready: bool
+
+
+@dataclass(frozen=True)
+class Inventory(Result):
+    """All names, and whether each is on this machine."""
+
+    items: tuple[Item, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything bundled is there."""
+        return all(item.ready for item in self.items if item.name not in CATALOG)
+
+    def headline(self) -> str:
+        """The names that can be used now, and those to fetch."""
+        ready = ", ".join(item.name for item in self.items if item.ready)
+        absent = ", ".join(item.name for item in self.items if not item.ready)
+        return f"here: {ready or 'nothing'}" + (f"; to fetch: {absent}" if absent else "")
+
+    def tables(self) -> tuple[Table, ...]:
+        """One row a name."""
+        rows = [[i.name, i.kind, i.what, str(i.path) if i.ready else f"mindport fetch {i.name}"] for i in self.items]
+        return (Table("models and texts", ["name", "kind", "what", "where, or how to get it"], rows),)
+
+
+def available() -> Inventory:
+    """Everything that has a name: bundled, and fetched or to be fetched."""
+    bundled = [(name, "model", what, DATA / "models" / name) for name, what in BUNDLED.items()]
+    bundled.append(("corpus", "text", "four works of Shakespeare, 469 kB", DATA / "corpus" / "shakespeare.txt"))
+    fetched = [(e.name, e.kind, e.what, result_path(e, cache_directory())) for e in CATALOG.values()]
+    return Inventory(tuple(Item(n, kind, what, path, _is_there(path)) for n, kind, what, path in bundled + fetched))
+
+
+def resolve(name_or_path: str | Path) -> Path:
+    """The directory of a model: bundled ("tiny-gpt2", "tiny-llama"), fetched ("smollm2"), or a path.
+
+    Raises:
+        FileError: nothing is there, it is not a directory, or the model was not fetched yet.
+    """
+    models = {item.name: item for item in available().items if item.kind == "model"}
+    if item := models.get(str(name_or_path)):
+        if not item.ready:
+            do = f"mindport fetch {item.name}" if item.name in CATALOG else "work in a checkout of the repository"
+            raise FileError(f"the model {item.name} is not on this machine", where=item.path, do=do)
+        return item.path
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        return path
+    raise FileError(
+        "the model is a file; a directory with config.json is wanted" if path.exists() else "there is no such model",
+        got=str(name_or_path),
+        expected=f"a Hugging Face directory, or one of: {', '.join(models)}",
+        do="mindport fetch smollm2 brings the one that is not bundled",
+    )
+
+
+def model_for(size: str, model: str = "") -> Path:
+    """The directory of the model that a run of this size takes: the named one, or that of the size.
+
+    Raises:
+        UsageError: there is no such size, or size "full" names no model.
+        FileError: the model is not here.
+    """
+    if not model and size not in BY_SIZE:
+        known = ", ".join([*BY_SIZE, "full"])
+        what = "size full runs your own model" if size == "full" else "there is no such size"
+        raise UsageError(what, got=model or size, expected=known, do="name a model, or choose another size")
+    return resolve(model or BY_SIZE[size])
+
+
+def corpus() -> Path:
+    """The bundled text, under 500 kB.
+
+    Raises:
+        FileError: `data/` is not beside the library.
+    """
+    path = DATA / "corpus" / "shakespeare.txt"
+    if not path.is_file():
+        raise FileError("the bundled text is missing", where=path, do="work in a checkout of the repository")
+    return path
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_file() or any((path / mark).is_file() for mark in ("config.json", PROVENANCE))
