@@ -1,0 +1,255 @@
+"""One GPT for every configuration: read it from top to bottom.
+
+    Linear · Embedding · LayerNorm · RMSNorm      the pieces that hold parameters
+    Rotary                                        positions → cos, sin
+    Attention · MLP · Block                       one layer, pre-normalised: x + attn(norm(x)), x + mlp(norm(x))
+    GPT                                           ids → logits
+
+Shapes in comments: B batch, T tokens, S keys, V vocab_size, d hidden_size, f intermediate_size, H query heads,
+K key/value heads, D head_dim. Cells and parameters are named as in `mindport.config.schema`.
+
+Decoding with a cache needs no other cells: `GPT.inputs`, `Attention.heads` (q, k, v with positions applied),
+`Attention.attend` (takes keys longer than the queries, with an offset), `Attention.merge` and `GPT.outputs` are the
+joints; `construct` is what they come to for a whole sequence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mindspore as ms
+from mindspore import Tensor, nn, ops
+
+from mindport.config.model_config import ModelConfig
+from mindport.errors import UsageError
+from mindport.model import kernels
+from mindport.model.parameters import Parameters, Source, fresh
+from mindport.model.rope import inverse_frequencies
+
+
+class Linear(nn.Cell):
+    """x Wᵀ + b, with W (out, in): two-dimensional products and BiasAdd are the fastest form on a CPU."""
+
+    def __init__(self, params: Parameters | None) -> None:
+        super().__init__()
+        self.matmul, self.add = ops.MatMul(transpose_b=True), ops.BiasAdd()
+        self.has_bias = params is not None and "bias" in params
+        if params is not None:  # None: the weight is given afterwards (a tied head)
+            self.weight = params("weight")  # (out, in)
+        if self.has_bias:
+            self.bias = params("bias")  # (out,)
+
+    def construct(self, x: Tensor) -> Tensor:
+        y = self.matmul(x.reshape((-1, x.shape[-1])), self.weight)
+        y = self.add(y, self.bias) if self.has_bias else y
+        return y.reshape((*x.shape[:-1], self.weight.shape[0]))
+
+
+class Embedding(nn.Cell):
+    """Rows of a table. An index beyond the table gives zeros on a CPU, so callers check theirs."""
+
+    def __init__(self, params: Parameters) -> None:
+        super().__init__()
+        self.weight = params("weight")  # (rows, d)
+        self.gather = ops.Gather()
+
+    def construct(self, index: Tensor) -> Tensor:
+        return self.gather(self.weight, index, 0)  # (…) → (…, d)
+
+
+class LayerNorm(nn.Cell):
+    """Layer norm with weight and bias."""
+
+    def __init__(self, config: ModelConfig, params: Parameters) -> None:
+        super().__init__()
+        self.weight, self.bias = params("weight"), params("bias")  # (d,), (d,)
+        self.norm = kernels.layer_norm(eps=config.norm_eps)
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.norm(x, self.weight, self.bias)
+
+
+class RMSNorm(nn.Cell):
+    """Root-mean-square norm with a weight."""
+
+    def __init__(self, config: ModelConfig, params: Parameters) -> None:
+        super().__init__()
+        self.weight = params("weight")  # (d,)
+        self.norm = kernels.rms_norm(eps=config.norm_eps)
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.norm(x, self.weight)
+
+
+NORMS = {"layer": LayerNorm, "rms": RMSNorm}
+
+
+class Rotary(nn.Cell):
+    """cos and sin of position · inverse frequency, in float32 as the reference computes them; no table is kept."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        rope, head_dim = config.rope, config.head_dim
+        inv_freq, self.scaling = inverse_frequencies(rope, head_dim, 0)
+        self.inv_freq = Tensor(inv_freq)  # (D/2,)
+        self.dynamic = rope.rope_type == "dynamic"
+        self.at_length = ops.constexpr(lambda length: Tensor(inverse_frequencies(rope, head_dim, length)[0]))
+        self.cos, self.sin, self.float32 = ops.Cos(), ops.Sin(), ms.float32
+
+    def construct(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """Positions (B or 1, T) in a sequence of `length` tokens → twice (B or 1, T, D/2)."""
+        inv_freq = self.at_length(length) if self.dynamic else self.inv_freq
+        angles = positions.astype(self.float32).expand_dims(-1) * inv_freq
+        return self.cos(angles) * self.scaling, self.sin(angles) * self.scaling
+
+
+class Attention(nn.Cell):
+    """Causal attention with grouped key/value heads."""
+
+    def __init__(self, config: ModelConfig, layer: int, params: Parameters) -> None:
+        super().__init__()
+        self.q = Linear(params / "q")  # d → H·D
+        self.k = Linear(params / "k")  # d → K·D
+        self.v = Linear(params / "v")  # d → K·D
+        self.o = Linear(params / "o")  # H·D → d
+        self.head_dim = config.head_dim
+        self.rotary = config.position == "rope"
+        if self.rotary:
+            self.rotate = kernels.rope(head_dim=config.head_dim)
+        self.attend = kernels.attention(
+            heads=config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            head_dim=config.head_dim,
+            scale=score_scale(config, layer),
+            dropout=config.attn_pdrop,
+            dtype=params.dtype,
+        )
+        self.dropout = nn.Dropout(p=config.resid_pdrop)
+
+    def construct(self, x: Tensor, cos: Any = None, sin: Any = None) -> Tensor:
+        q, k, v = self.heads(x, cos, sin)
+        return self.dropout(self.o(self.merge(self.attend(q, k, v))))
+
+    def heads(self, x: Tensor, cos: Any, sin: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """x (B, T, d) → q (B, H, T, D), k and v (B, K, T, D), with rotary positions applied to q and k."""
+        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
+        if self.rotary:
+            q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
+        return q, k, v
+
+    def split(self, x: Tensor) -> Tensor:
+        """(B, T, heads·D) → (B, heads, T, D)."""
+        return x.reshape((x.shape[0], x.shape[1], -1, self.head_dim)).transpose((0, 2, 1, 3))
+
+    def merge(self, x: Tensor) -> Tensor:
+        """(B, H, T, D) → (B, T, H·D)."""
+        return x.transpose((0, 2, 1, 3)).reshape((x.shape[0], x.shape[2], -1))
+
+
+def score_scale(config: ModelConfig, layer: int) -> float:
+    """What multiplies the attention scores of a layer, counted from 0."""
+    scale = config.head_dim**-0.5 if config.scale_attn_weights else 1.0
+    return scale / (layer + 1) if config.scale_attn_by_inverse_layer_idx else scale
+
+
+class MLP(nn.Cell):
+    """down(act(up(x))), or down(act(gate(x)) · up(x))."""
+
+    def __init__(self, config: ModelConfig, params: Parameters) -> None:
+        super().__init__()
+        self.gated = config.gated_mlp
+        if self.gated:
+            self.gate = Linear(params / "gate")  # d → f
+        self.up = Linear(params / "up")  # d → f
+        self.down = Linear(params / "down")  # f → d
+        self.act = kernels.gated(config.hidden_act) if self.gated else kernels.activation(config.hidden_act)
+        self.dropout = nn.Dropout(p=config.resid_pdrop)
+
+    def construct(self, x: Tensor) -> Tensor:
+        hidden = self.act(self.gate(x), self.up(x)) if self.gated else self.act(self.up(x))
+        return self.dropout(self.down(hidden))
+
+
+class Block(nn.Cell):
+    """One layer: (B, T, d) → (B, T, d)."""
+
+    def __init__(self, config: ModelConfig, layer: int, params: Parameters) -> None:
+        super().__init__()
+        self.norm1 = NORMS[config.norm](config, params / "norm1")
+        self.attn = Attention(config, layer, params / "attn")
+        self.norm2 = NORMS[config.norm](config, params / "norm2")
+        self.mlp = MLP(config, params / "mlp")
+
+    def construct(self, x: Tensor, cos: Any = None, sin: Any = None) -> Tensor:
+        x = x + self.attn(self.norm1(x), cos, sin)
+        return x + self.mlp(self.norm2(x))
+
+
+class GPT(nn.Cell):
+    """Token ids int32 (B, T) → logits float32 (B, T, V), in PyNative and Graph mode.
+
+    Args:
+        config: the model.
+        source: the values of its parameters; random ones to train from when absent (`parameters.fresh`).
+        dtype: of the parameters and of the computation.
+
+    Raises:
+        MappingError: a shape of `source` is not the configuration's.
+    """
+
+    def __init__(self, config: ModelConfig, source: Source | None = None, dtype: str = "float32") -> None:
+        super().__init__()
+        params = Parameters(config, source or fresh(config), dtype)
+        self.config = config
+        self.learned, self.context = config.position == "learned", config.max_position_embeddings
+        self.embed = Embedding(params / "embed")  # (V, d)
+        if self.learned:
+            self.position = Embedding(params / "position")  # (t, d)
+        else:
+            self.rotary = Rotary(config)
+        self.dropout = nn.Dropout(p=config.embd_pdrop)
+        layers = range(config.num_hidden_layers)
+        self.blocks = nn.CellList([Block(config, i, params / "blocks" / i) for i in layers])
+        self.norm = NORMS[config.norm](config, params / "norm")
+        self.head = Linear(None if config.tie_word_embeddings else params / "head")  # d → V
+        if config.tie_word_embeddings:
+            self.head.weight = self.embed.weight  # one parameter, one gradient
+        self.arange, self.check_length, self.float32 = ops.arange, ops.constexpr(check_length), ms.float32
+        params.finish()
+
+    def construct(self, ids: Tensor) -> Tensor:
+        x, cos, sin = self.inputs(ids, self.arange(ids.shape[1]).expand_dims(0), ids.shape[1])
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return self.outputs(x)
+
+    def inputs(self, ids: Tensor, positions: Tensor, length: int) -> tuple[Tensor, Any, Any]:
+        """What the first block takes: x (B, T, d), and cos and sin (None with learned positions).
+
+        Args:
+            ids: (B, T).
+            positions: of the ids in their sequences, (B or 1, T).
+            length: tokens in the whole sequence, those of a cache included.
+        """
+        x = self.embed(ids)
+        if not self.learned:
+            cos, sin = self.rotary(positions, length)
+            return self.dropout(x), cos.astype(x.dtype), sin.astype(x.dtype)
+        self.check_length(length, self.context)
+        return self.dropout(x + self.position(positions)), None, None
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """Final norm and head: (B, T, d) → logits (B, T, V)."""
+        return self.head(self.norm(x)).astype(self.float32)
+
+
+def check_length(length: int, context: int) -> bool:
+    """Stop a sequence that is longer than the table of learned positions.
+
+    Raises:
+        UsageError: it is.
+    """
+    if length > context:
+        raise UsageError("the sequence is longer than the model's positions", got=f"{length} tokens",
+                         expected=f"at most {context}", do="cut the text")  # fmt: skip
+    return True

@@ -1,0 +1,27 @@
+"""One function per kernel, several ways to compute it; `selector` decides which and records why."""
+
+from mindport.model.kernels.activation import activation, gated
+from mindport.model.kernels.attention import attention
+from mindport.model.kernels.cross_entropy import cross_entropy
+from mindport.model.kernels.gelu import gelu
+from mindport.model.kernels.layer_norm import layer_norm
+from mindport.model.kernels.rms_norm import rms_norm
+from mindport.model.kernels.rotary import rope
+from mindport.model.kernels.selector import Choice, choices, choices_table, override
+from mindport.model.kernels.swiglu import swiglu
+
+__all__ = [
+    "Choice",
+    "activation",
+    "attention",
+    "choices",
+    "choices_table",
+    "cross_entropy",
+    "gated",
+    "gelu",
+    "layer_norm",
+    "override",
+    "rms_norm",
+    "rope",
+    "swiglu",
+]

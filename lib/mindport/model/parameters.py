@@ -1,0 +1,88 @@
+"""Where the values of the parameters come from: the schema says which there are, a source says what is in them.
+
+Cells ask for their parameters by the last part of the name, so that no shape and no condition is written twice:
+
+    params = Parameters(config, source)
+    (params / "blocks" / 0 / "attn" / "q")("weight")     # blocks.0.attn.q.weight, shape (q, d) by the schema
+
+A parameter holds its final value from birth. Setting it afterwards is slower, doubles the memory, and leaves
+stale buffers behind when a training step has run (`Parameter.set_data`, MindSpore 2.10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor
+
+from mindport.config.model_config import ModelConfig
+from mindport.config.schema import shapes
+from mindport.errors import MappingError, UsageError, some
+
+Source = Callable[[str, tuple[int, ...]], np.ndarray]  # (hub name, shape) -> values
+
+DTYPES = {"float32": ms.float32, "float16": ms.float16, "bfloat16": ms.bfloat16}
+
+
+class Parameters:
+    """Makes the parameters of one configuration, each exactly once."""
+
+    def __init__(self, config: ModelConfig, source: Source, dtype: str = "float32") -> None:
+        if dtype not in DTYPES:
+            raise UsageError("the model has no such dtype", got=dtype, expected=", ".join(DTYPES))
+        self.source, self.dtype, self.prefix = source, dtype, ""
+        self.left = shapes(config)  # shared by every scope
+
+    def __truediv__(self, part: str | int) -> Parameters:
+        """The same parameters seen from inside a cell."""
+        inner = object.__new__(Parameters)
+        inner.__dict__.update(self.__dict__, prefix=f"{self.prefix}{part}.")
+        return inner
+
+    def __contains__(self, leaf: str) -> bool:
+        return self.prefix + leaf in self.left
+
+    def __call__(self, leaf: str) -> Parameter:
+        """The parameter `leaf` of this scope, filled.
+
+        Raises:
+            MappingError: the schema has no such parameter, or it was taken already, or the shapes differ.
+        """
+        name = self.prefix + leaf
+        if name not in self.left:
+            raise MappingError("the schema has no such parameter left", where=name)
+        shape = self.left.pop(name)
+        value = self.source(name, shape)
+        if tuple(value.shape) != shape:
+            raise MappingError("the shape of a weight disagrees with config.json", where=name, got=tuple(value.shape),
+                               expected=shape, do="convert the model again from its own directory")  # fmt: skip
+        return Parameter(_tensor(value, self.dtype), name=leaf)
+
+    def finish(self) -> None:
+        """Check that every parameter of the schema was taken.
+
+        Raises:
+            MappingError: the model has no cell for some.
+        """
+        if self.left:
+            raise MappingError("the model has no cell for these parameters", got=some(self.left))
+
+
+def fresh(config: ModelConfig, seed: int = 0) -> Source:
+    """Values to train from nothing: N(0, initializer_range²) matrices, norm weights 1, biases 0."""
+    generator = np.random.default_rng(seed)
+
+    def values(name: str, shape: tuple[int, ...]) -> np.ndarray:
+        if len(shape) == 1:
+            return np.full(shape, float(name.endswith("weight")), np.float32)
+        return generator.standard_normal(shape, np.float32) * np.float32(config.initializer_range)
+
+    return values
+
+
+def _tensor(value: np.ndarray, dtype: str) -> Tensor:
+    """`value` as a tensor; through float32, which holds float16 and bfloat16 exactly."""
+    tensor = Tensor(value.astype(np.float32, copy=False))  # copies: the model never shares memory with a file
+    return tensor if dtype == "float32" else tensor.astype(DTYPES[dtype])
