@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mindspore as ms
 import numpy as np
+import pytest
 from mindspore import Tensor, nn, ops
 
 
@@ -18,13 +19,16 @@ def test_tanh_is_inaccurate_on_a_cpu():
     assert np.abs(np.tanh(x) - np.tanh(x.astype(np.float64))).max() < 2e-7
 
 
-def test_defaults_that_differ_from_torch():
+def test_the_default_epsilon_differs_from_torch():
     assert nn.LayerNorm((4,)).epsilon == 1e-7  # torch: 1e-5
-    assert nn.GELU().approximate is True  # torch: exact
-    assert ms.get_context("mode") == ms.PYNATIVE_MODE  # articles: graph
 
 
-def test_an_index_beyond_the_table_is_zeros_and_no_error():
-    """So the callers of `Embedding` check their ids."""
-    table = Tensor(np.ones((3, 2), np.float32))
-    assert not ops.gather(table, Tensor([5], ms.int32), 0).asnumpy().any()
+def test_a_negative_index_counts_from_the_end():
+    """Silently, where torch's embedding raises; so `greedy` checks its ids."""
+    table = Tensor(np.arange(6, dtype=np.float32).reshape(3, 2))
+    assert ops.gather(table, Tensor([-1], ms.int32), 0).asnumpy().tolist() == [[4.0, 5.0]]
+
+
+def test_an_index_beyond_the_table_is_an_error():
+    with pytest.raises(RuntimeError, match="should be in the range"):
+        ops.gather(Tensor(np.ones((3, 2), np.float32)), Tensor([5], ms.int32), 0).asnumpy()

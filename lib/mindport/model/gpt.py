@@ -46,7 +46,7 @@ class Linear(nn.Cell):
 
 
 class Embedding(nn.Cell):
-    """Rows of a table. An index beyond the table gives zeros on a CPU, so callers check theirs."""
+    """Rows of a table. A negative index counts from the end, silently; one beyond the table is an error."""
 
     def __init__(self, params: Parameters) -> None:
         super().__init__()

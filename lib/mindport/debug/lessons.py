@@ -1,0 +1,56 @@
+"""Small tables for the lessons; each figure is computed when the table is made."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mindport.tables import Table
+
+OPERATORS = (
+    # PyTorch                      MindSpore                              the trap
+    (
+        "x.view(2, -1)",
+        "x.reshape((2, -1))",
+        "a strided view must not be reshaped in place; reshape copies when it has to",
+    ),
+    ("torch.cat([a, b], dim=1)", "ops.cat((a, b), axis=1)", "dim is called axis"),
+    (
+        "x.masked_fill(m, v)",
+        "x.masked_fill(m, v)",
+        "v must have x's dtype; adding a full-shape mask is four times faster",
+    ),
+    ("torch.where(m, a, b)", "ops.where(m, a, b)", "no implicit promotion: a and b of one dtype"),
+    ("x.transpose(1, 2)", "x.swapaxes(1, 2)", "MindSpore's transpose((0, 2, 1, 3)) is torch's permute"),
+    ("x.permute(0, 2, 1, 3)", "x.transpose((0, 2, 1, 3))", "all axes are named"),
+    ("x.contiguous()", "x.contiguous()", "needed after a transpose when the memory itself is handed on (files, NumPy)"),
+    ("x @ w.t() + b", "ops.MatMul(transpose_b=True), ops.BiasAdd()", "two-dimensional products are the fast ones"),
+)
+
+
+def operator_table() -> Table:
+    """The operators of one layer, in both languages."""
+    return Table("the same in MindSpore", ("PyTorch", "MindSpore", "mind"), OPERATORS)
+
+
+def mask_table(tokens: int = 6) -> Table:
+    """The causal mask as the model's own attention kernel makes it: what is added to the scores."""
+    from mindport.model.kernels.attention import Reference
+
+    kernel = Reference(scale=1.0, dropout=0.0, dtype="float32")
+    mask = kernel.mask(1, tokens, tokens, None).asnumpy()[0]  # (T, S)
+    rows = [(f"query {i}", *("sees" if value == 0 else f"{value:.1e}" for value in row)) for i, row in enumerate(mask)]
+    return Table("added to the scores", ("", *(f"key {j}" for j in range(tokens))), rows)
+
+
+def eps_table(eps: float, factor: float = 10.0, width: int = 256) -> Table:
+    """How far a norm's output moves when its epsilon is `factor` times too large, by the input's deviation."""
+    noise = np.random.default_rng(0).standard_normal(width)
+    rows = []
+    for sigma in (10.0, 1.0, 0.1, 0.01, 0.001):
+        right, wrong = (_normalised(sigma * noise, value) for value in (eps, factor * eps))
+        rows.append((sigma, float(np.abs(wrong - right).max() / np.abs(right).max())))
+    return Table(f"eps {factor * eps:g} instead of {eps:g}", ("σ of the input", "relative error of the output"), rows)
+
+
+def _normalised(x: np.ndarray, eps: float) -> np.ndarray:
+    return (x - x.mean()) / np.sqrt(x.var() + eps)

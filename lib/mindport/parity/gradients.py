@@ -1,0 +1,46 @@
+"""A layer's gradients under our names: the tables that map the weights map their gradients too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mindport.config.dialect import Dialect
+from mindport.config.model_config import ModelConfig
+from mindport.config.schema import shapes
+from mindport.errors import MappingError
+from mindport.weights.layouts import LAYOUTS
+
+BLOCK = "blocks.{}"
+
+
+def to_hub(
+    gradients: Mapping[str, np.ndarray], config: ModelConfig, dialect: Dialect, layer: int
+) -> dict[str, np.ndarray]:
+    """Gradients by the reference's names within a layer → by ours in the whole model.
+
+    Args:
+        gradients: "input" and every parameter of the layer, as the reference calls them within the layer.
+        config: for the shapes.
+        dialect: the family's table.
+        layer: the layer's index.
+
+    Raises:
+        MappingError: the layer has parameters that the table does not know.
+    """
+    start, sizes = dict(dialect.modules)[BLOCK] + ".", shapes(config)
+    found = {"input": gradients["input"]}
+    left = set(gradients) - {"input"}
+    for row in dialect.rows:
+        name = row.foreign.removeprefix(start)
+        if row.foreign.startswith(start) and name in gradients:
+            names = [hub.format(layer) for hub in row.hub.split()]
+            parts = LAYOUTS[row.layout].to_hub(gradients[name], [sizes[hub] for hub in names])
+            found |= dict(zip(names, parts, strict=True))
+            left.remove(name)
+    if left:
+        raise MappingError(
+            "the layer has parameters without a row in the table", where=dialect.model_type, got=sorted(left)
+        )
+    return found

@@ -1,0 +1,80 @@
+"""Starting the reference as a process of its own, so that torch and MindSpore never meet."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+
+from mindport.errors import BackendError
+
+NEEDED = ("torch", "transformers")
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONUNBUFFERED": "1",
+}
+LINES = 12  # of the process's last words, in the error
+
+
+def run_reference(
+    directory: Path | str,
+    out: Path | str,
+    *,
+    layers: int | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Path:
+    """Write the trace of a Hugging Face directory's own transformers class.
+
+    Args:
+        directory: the Hugging Face directory.
+        out: the trace to write, a directory.
+        layers: keep the first so many layers.
+        overwrite: replace a trace that is there.
+        progress: pass the process's messages on to stderr.
+
+    Raises:
+        BackendError: torch or transformers is not installed, or the process failed; its last lines are quoted.
+    """
+    _needed()
+    command = [sys.executable, "-m", "mindport.parity.reference", "--model", str(directory), "--out", str(out)]
+    command += ["--layers", str(layers)] * (layers is not None) + ["--overwrite"] * overwrite
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+                               env={**os.environ, **OFFLINE})  # fmt: skip
+    assert process.stderr is not None
+    last: deque[str] = deque(maxlen=LINES)
+    try:
+        for line in process.stderr:
+            last.append(line.rstrip())
+            if progress:
+                print(f"reference: {line}", end="", file=sys.stderr)
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        process.wait()
+    if process.returncode:
+        raise BackendError(
+            f"the reference process ended with {process.returncode}",
+            where=directory,
+            got="\n" + "\n".join(last),
+            do="mend what it says, or run it by itself: " + " ".join(command),
+        )
+    return Path(out)
+
+
+def _needed() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise BackendError(
+            "the reference cannot be run here",
+            where=sys.executable,
+            got=f"{' and '.join(missing)} not installed",
+            do=f"pip install {' '.join(missing)}, or make a trace where they are and pass it with --trace: "
+            "python -m mindport.parity.reference --model DIR --out TRACE",
+        )

@@ -1,0 +1,256 @@
+"""The real thing: the transformers class of a Hugging Face directory, looked at from inside and written as a trace.
+
+This is the only module that imports torch and transformers. It runs as a process of its own:
+
+    python -m mindport.parity.reference --model DIR --out TRACE [--layers N]
+
+Attention is "eager", dropout is off, files are local, code that a model brings is never executed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from torch.overrides import TorchFunctionMode
+
+from mindport.config import ModelConfig, dialect_for, read_config, to_dict
+from mindport.config.dialect import Dialect
+from mindport.errors import MappingError, MindPortError, some
+from mindport.parity.gradients import to_hub
+from mindport.parity.identity import cut, identity
+from mindport.parity.inputs import SEED, cotangent, greedy_lengths, has_tokenizer, is_dynamic, random_ids, text_ids
+from mindport.parity.taps import LOGITS, Tap, is_residual, taps
+from mindport.parity.trace import Trace, write_trace
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Float64(TorchFunctionMode):
+    """Casts to float32 become casts to float64: transformers' norms and softmax upcast "to float32" by name."""
+
+    def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.float:
+            func = torch.Tensor.double
+        args = tuple(torch.float64 if arg is torch.float32 else arg for arg in args)
+        kwargs = {key: torch.float64 if item is torch.float32 else item for key, item in (kwargs or {}).items()}
+        return func(*args, **kwargs)
+
+
+@dataclass
+class Recording:
+    """What hooks saw: values by path in the order in which they were made, and how each module was called."""
+
+    values: dict[str, torch.Tensor] = field(default_factory=dict)
+    calls: dict[str, Call] = field(default_factory=dict)
+
+
+def record(directory: Path, out: Path, *, layers: int | None = None, overwrite: bool = False) -> Path:
+    """Run the reference and write its trace.
+
+    Args:
+        directory: a Hugging Face directory.
+        out: the trace to write.
+        layers: keep the first so many layers.
+        overwrite: replace a trace that is there.
+    """
+    torch.manual_seed(SEED)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    report = read_config(directory)
+    config, dialect = cut(report.model, layers), report.dialect
+    model = load(directory, dialect, config)
+    ids, made_from = tokens(directory, config)
+    trace = Trace(_about(directory, config, made_from))
+    trace.add("ids", ids)
+    trace.add("greedy", _greedy(model, config, torch.from_numpy(ids)))
+    _observe(trace, model, config, dialect, torch.from_numpy(ids))
+    return write_trace(trace, out, overwrite=overwrite)
+
+
+def load(directory: Path, dialect: Dialect, config: ModelConfig) -> Any:
+    """The family's class in float32, with the weights of the directory and the first layers of it.
+
+    Raises:
+        MappingError: weights are missing or of another shape.
+    """
+    kind = getattr(transformers, dialect.architecture)
+    settings = kind.config_class.from_pretrained(directory, local_files_only=True)
+    settings.num_hidden_layers = config.num_hidden_layers
+    model, found = kind.from_pretrained(
+        directory,
+        config=settings,
+        dtype=torch.float32,
+        attn_implementation="eager",
+        local_files_only=True,
+        output_loading_info=True,
+    )
+    if bad := [*found["missing_keys"], *found["mismatched_keys"]]:
+        raise MappingError("the reference finds no weights for its parameters", where=directory, got=some(bad))
+    return model.eval()
+
+
+def tokens(directory: Path, config: ModelConfig) -> tuple[np.ndarray, str]:
+    """The ids to feed, and where they come from."""
+    if not has_tokenizer(directory):
+        return random_ids(config), f"random ids, seed {SEED}: the model has no tokenizer"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+    return text_ids(lambda text: tokenizer(text, add_special_tokens=False)["input_ids"], config), "two texts"
+
+
+def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, ids: torch.Tensor) -> None:
+    """All values in float32; then, with the weights widened in place, what they would be exactly."""
+    watched, layer = taps(config, dialect), config.num_hidden_layers // 2
+    seen = _forward(model, watched, ids)
+    block = model.get_submodule(watched[f"blocks.{layer}"].module)
+    call = seen.calls[watched[f"blocks.{layer}"].module]
+    gradients = to_hub(_gradients(block, call), config, dialect, layer)
+    model.double()
+    with Float64():
+        exact = _each_again(model, watched, seen.calls)
+        far = _forward(model, {path: tap for path, tap in watched.items() if is_residual(path)}, ids)
+        exact_gradients = to_hub(_gradients(block, _double(call)), config, dialect, layer)
+    for path, value in seen.values.items():
+        if watched[path].seen_at is None:
+            trace.add(f"in/{path}", _argument(seen.calls[watched[path].module]).numpy())
+        trace.add(f"out/{path}", value.numpy(), exact[path].numpy())
+    for path, value in far.values.items():
+        trace.add(f"far/{path}", seen.values[path].numpy(), value.numpy())
+    for name, value in gradients.items():
+        trace.add(f"grad/{name}", value, exact_gradients[name])
+    trace.about |= {"order": list(seen.values), "layer": layer, "loss": _loss(seen.values[LOGITS], ids)}
+
+
+def _forward(model: Any, watched: Mapping[str, Tap], ids: torch.Tensor) -> Recording:
+    """The whole model, watched."""
+    with torch.no_grad(), _watch(model, watched.values()) as seen:
+        model(ids, use_cache=False)
+    return seen
+
+
+def _each_again(model: Any, watched: Mapping[str, Tap], calls: Mapping[str, Call]) -> dict[str, torch.Tensor]:
+    """Each module by itself in float64, on what it was given in float32."""
+    values: dict[str, torch.Tensor] = {}
+    for name, (args, kwargs) in calls.items():
+        own = [tap for tap in watched.values() if tap.module == name]
+        with torch.no_grad(), _watch(model, own) as seen:
+            args, kwargs = _double((args, kwargs))
+            model.get_submodule(name)(*args, **kwargs)
+        values |= seen.values
+    return values
+
+
+@contextmanager
+def _watch(model: Any, watched: Iterable[Tap]) -> Iterator[Recording]:
+    """Hooks on the modules of the taps, for the time of the block."""
+    seen, handles = Recording(), []
+    for tap in watched:
+        module = model.get_submodule(tap.seen_at[1] if tap.seen_at else tap.module)
+        hook = _hook(seen, tap)
+        handles.append(module.register_forward_hook(hook, with_kwargs=True, prepend=tap.seen_at is not None))
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _hook(seen: Recording, tap: Tap) -> Any:
+    def keep(module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        if tap.seen_at:
+            seen.values[tap.path] = _argument((args, kwargs)).detach()
+            return
+        value = output[0] if isinstance(output, tuple) else output
+        seen.values[tap.path] = value[..., slice(*tap.columns)] if tap.columns else value
+        seen.calls[tap.module] = (args, kwargs)
+
+    return keep
+
+
+def _gradients(block: Any, call: Call) -> dict[str, np.ndarray]:
+    """d(output · cotangent) / d(input and every parameter) of one layer, by the layer's own names."""
+    args, kwargs = call
+    x = args[0].detach().clone().requires_grad_()
+    output = block(x, *args[1:], **kwargs)
+    output = output[0] if isinstance(output, tuple) else output
+    sent = torch.from_numpy(cotangent(tuple(output.shape))).to(output.dtype)
+    names, parameters = zip(*block.named_parameters(), strict=True)
+    found = torch.autograd.grad((output * sent).sum(), (x, *parameters))
+    return {name: value.numpy() for name, value in zip(("input", *names), found, strict=True)}
+
+
+def _greedy(model: Any, config: ModelConfig, ids: torch.Tensor) -> np.ndarray:
+    """(2, n) the tokens with which the model itself goes on after the start of each row.
+
+    A key/value cache keeps what dynamic RoPE has already rotated by older frequencies, so it is left out there.
+    """
+    prompt, new = greedy_lengths(config, ids.shape[1])
+    settings = transformers.GenerationConfig(
+        max_new_tokens=new, do_sample=False, use_cache=not is_dynamic(config), eos_token_id=None, pad_token_id=0
+    )
+    model.generation_config = settings  # `generate` fills what is unset from here: an end of text, a penalty
+    start = ids[:, :prompt]
+    written = model.generate(start, attention_mask=torch.ones_like(start), generation_config=settings)
+    return written[:, prompt:].numpy()
+
+
+def _argument(call: Call) -> torch.Tensor:
+    """The tensor that a module was called with, by place or by name."""
+    args, kwargs = call
+    return args[0] if args else kwargs["hidden_states"]
+
+
+def _double(value: Any) -> Any:
+    """float64 for every float in nested arguments."""
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.is_floating_point() else value
+    if isinstance(value, dict):
+        return {key: _double(item) for key, item in value.items()}
+    return tuple(map(_double, value)) if isinstance(value, tuple) else value
+
+
+def _loss(logits: torch.Tensor, ids: torch.Tensor) -> float:
+    """Mean cross entropy of the next token, in nats."""
+    return float(torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).double(), ids[:, 1:].flatten()))
+
+
+def _about(directory: Path, config: ModelConfig, made_from: str) -> dict[str, Any]:
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    versions |= {"transformers": transformers.__version__, "numpy": np.__version__}
+    return {
+        "made_by": f"{dialect_for(config.model_type).architecture}, eager attention, float32 beside float64",
+        "versions": versions,
+        "seed": SEED,
+        "tokens": made_from,
+        "model": to_dict(config),
+        "source": identity(directory),
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line of the process."""
+    parser = argparse.ArgumentParser(prog="python -m mindport.parity.reference", description=__doc__.splitlines()[0])
+    parser.add_argument("--model", type=Path, required=True, help="a Hugging Face directory")
+    parser.add_argument("--out", type=Path, required=True, help="the trace to write, a directory")
+    parser.add_argument("--layers", type=int, help="keep the first N layers")
+    parser.add_argument("--overwrite", action="store_true", help="replace a trace that is there")
+    given = parser.parse_args(argv)
+    try:
+        print(record(given.model, given.out, layers=given.layers, overwrite=given.overwrite))
+    except MindPortError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""`mindport verify`: a Hugging Face directory, converted, run on both sides, and compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mindport.errors import BackendError, FileError, UsageError
+from mindport.parity.compare import compare
+from mindport.parity.comparison import Comparison
+from mindport.parity.identity import identity, same_model
+from mindport.parity.launch import run_reference
+from mindport.parity.trace import MADE_BY, Trace, read_trace
+from mindport.tables import Table
+from mindport.weights.manifest import NAME as MANIFEST
+from mindport.weights.manifest import read_manifest
+
+COMPILE = "Graph, compile"
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """One prompt, and how each side goes on, as text when the model has a tokenizer."""
+
+    prompt: str
+    reference: str
+    ours: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyReport(Comparison):
+    """The comparison, and where it comes from.
+
+    Attributes:
+        directory: the reference's directory, or the trace's.
+        converted: the MindPort directory that was tried; None when it was made for this and is gone.
+        layers: how many were compared.
+        tokens: (rows, tokens) of the input.
+        fed: what the tokens are.
+        continuations: each row's, in both.
+        seconds: by phase.
+        versions: of the reference's packages and of MindSpore.
+    """
+
+    directory: str
+    converted: str | None
+    layers_compared: int
+    tokens: tuple[int, ...]
+    fed: str
+    continuations: tuple[Continuation, ...]
+    seconds: dict[str, float]
+    versions: dict[str, str]
+
+    @property
+    def compile_seconds(self) -> float:
+        """How long the Graph of the whole model took to compile."""
+        return self.seconds[COMPILE]
+
+    def tables(self) -> tuple[Table, ...]:
+        return (*super().tables(), self.texts(), self.times())
+
+    def texts(self) -> Table:
+        """What both sides write."""
+        rows = [
+            (repr(c.prompt), repr(c.reference), repr(c.ours), "pass" if c.reference == c.ours else "failed")
+            for c in self.continuations
+        ]
+        return Table("greedy continuation", ("prompt", "transformers", "ours", "state"), rows)
+
+    def times(self) -> Table:
+        """Seconds by phase."""
+        return Table("seconds", ("phase", "seconds"), list(self.seconds.items()))
+
+
+def verify(
+    directory: Path | str,
+    converted: Path | str | None = None,
+    trace: Path | str | None = None,
+    layers: int | None = None,
+    progress: bool = True,
+) -> VerifyReport:
+    """Hold a converted model against the transformers class it came from.
+
+    Args:
+        directory: a Hugging Face directory, which is converted and is the reference; or a MindPort directory, whose
+            manifest says where its reference is.
+        converted: a MindPort directory to try instead of a fresh conversion.
+        trace: a saved trace of the reference; torch and transformers are then not needed.
+        layers: compare the first so many layers.
+        progress: say the phases on stderr.
+
+    Raises:
+        FileError: a directory or trace is missing, damaged, or of another model.
+        BackendError: a framework is missing or refuses.
+        UsageError: the arguments do not fit together.
+    """
+    directory, seconds = Path(directory), {}
+    with tempfile.TemporaryDirectory(prefix="mindport-verify-") as aside, _timed(seconds, progress) as phase:
+        source, tried = _places(directory, converted)
+        if tried is None:
+            with phase("convert"):
+                tried = _convert(source, Path(aside) / "converted")
+        with phase("reference"):
+            reference = _reference(source, trace, layers, Path(aside) / "trace", progress)
+        same_model(reference.about["source"], tried)
+        ours = _observe(tried, reference, progress)
+        with phase("compare"):
+            compared = compare(reference, ours)
+        texts = _continuations(tried, reference, ours)
+    return VerifyReport(
+        **{field.name: getattr(compared, field.name) for field in dataclasses.fields(compared)},
+        directory=str(source),
+        converted=str(tried) if converted or tried == directory else None,
+        layers_compared=reference.about["model"]["num_hidden_layers"],
+        tokens=reference["ids"].shape,
+        fed=reference.about["tokens"],
+        continuations=texts,
+        seconds={**seconds, **ours.about["seconds"]},
+        versions={**reference.about["versions"], **ours.about["versions"]},
+    )
+
+
+def converted_for(directory: Path | str, out: Path | str) -> Path:
+    """`<out>/converted` when it was made from this directory's files; else it is converted anew, said aloud."""
+    from mindport.weights import convert
+
+    directory, converted = Path(directory), Path(out) / "converted"
+    if (converted / MANIFEST).is_file():
+        try:
+            same_model(identity(directory), converted)
+            return converted
+        except FileError as error:
+            print(f"{converted} is of another model ({error.what}): converting anew")
+    print(convert(directory, converted, overwrite=True, progress=False).headline())
+    return converted
+
+
+def _places(directory: Path, converted: Path | str | None) -> tuple[Path, Path | None]:
+    """(the reference's directory, the MindPort directory to try or None)."""
+    if not directory.is_dir():
+        raise FileError("there is no such directory", where=directory)
+    if converted is not None:
+        return directory, Path(converted)
+    if not (directory / MANIFEST).is_file():
+        return directory, None
+    source = read_manifest(directory).source
+    if source is None:
+        raise UsageError("this MindPort directory came from no Hugging Face directory", where=directory,
+                         do="name the reference: verify(reference, converted=…)")  # fmt: skip
+    return Path(source.path), directory
+
+
+def _convert(source: Path, target: Path) -> Path:
+    from mindport.weights import convert
+
+    convert(source, target, progress=False)
+    return target
+
+
+def _reference(source: Path, trace: Path | str | None, layers: int | None, aside: Path, progress: bool) -> Trace:
+    """The saved trace, or a fresh one."""
+    if trace is None:
+        if not source.is_dir():
+            raise FileError("the reference's directory is gone", where=source, do="pass a saved trace with --trace")
+        return read_trace(run_reference(source, aside, layers=layers, progress=progress))
+    if not Path(trace).is_dir():
+        raise FileError("there is no such trace", where=trace, do=f"make it where torch is installed: {MADE_BY}")
+    saved = read_trace(Path(trace))
+    if layers is not None and layers != saved.about["model"]["num_hidden_layers"]:
+        raise UsageError("the trace has another number of layers", where=trace, got=layers,
+                         expected=saved.about["model"]["num_hidden_layers"])  # fmt: skip
+    return saved
+
+
+def _observe(tried: Path, reference: Trace, progress: bool) -> Trace:
+    if importlib.util.find_spec("mindspore") is None:
+        raise BackendError("MindSpore is not installed", where=sys.executable, do="pip install 'mindspore==2.10.*'")
+    from mindport.parity.ours import observe
+
+    return observe(tried, reference, say=_say if progress else lambda phase: None)
+
+
+def _continuations(tried: Path, reference: Trace, ours: Trace) -> tuple[Continuation, ...]:
+    decode = _decoder(tried)
+    start = reference["ids"].shape[1] - reference["greedy"].shape[1]
+    prompts = reference["ids"][:, :start]
+    return tuple(
+        Continuation(*map(decode, row)) for row in zip(prompts, reference["greedy"], ours["greedy"], strict=True)
+    )
+
+
+def _decoder(directory: Path) -> Any:
+    """Tokens → text with the model's tokenizer.json, or the ids themselves."""
+    if not (directory / "tokenizer.json").is_file():
+        return lambda ids: " ".join(map(str, ids))
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    return lambda ids: tokenizer.decode(np.asarray(ids).tolist(), skip_special_tokens=False)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], progress: bool) -> Iterator[Any]:
+    """A context manager for each phase that says its name and keeps its seconds."""
+
+    @contextmanager
+    def phase(name: str) -> Iterator[None]:
+        if progress:
+            _say(name)
+        start = time.perf_counter()
+        yield
+        seconds[name] = round(time.perf_counter() - start, 2)
+
+    yield phase
+
+
+def _say(phase: str) -> None:
+    print(f"verify: {phase}", file=sys.stderr)

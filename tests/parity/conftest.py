@@ -1,0 +1,41 @@
+"""A model, its trace and its conversion, made once for all tests that look at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.parity.models import MODELS, make
+
+
+@dataclass(frozen=True)
+class Case:
+    source: Path
+    converted: Path
+    trace: Path
+
+
+@pytest.fixture(scope="session")
+def case(tmp_path_factory):
+    """name → Case; torch runs in this process here, and in one of its own in the tests that are about that."""
+    made: dict[str, Case] = {}
+
+    def get(name: str) -> Case:
+        if name not in made:
+            from mindport.parity.reference import record
+            from mindport.weights import convert
+
+            place = tmp_path_factory.mktemp(name)
+            source = make(name, place / "source")
+            convert(source, place / "converted", progress=False)
+            made[name] = Case(source, place / "converted", record(source, place / "trace"))
+        return made[name]
+
+    return get
+
+
+@pytest.fixture(params=MODELS)
+def any_case(request, case):
+    return case(request.param)
