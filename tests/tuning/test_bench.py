@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from mindport.errors import UsageError
 from mindport.tuning import bench, harness
 from mindport.tuning.harness import Benchmark, Case, Timing, compare

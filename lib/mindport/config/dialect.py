@@ -110,7 +110,9 @@ class Dialect:
         A fused module (GPT-2's c_attn) stands for several cells: its output is theirs, joined on the last axis.
         """
         pairs = {_owner(row.foreign): tuple(map(_owner, row.hub.split())) for row in self.rows}
-        return [(cells, foreign) for foreign, cells in pairs.items()] + [((hub,), foreign) for hub, foreign in self.modules]
+        return [(cells, foreign) for foreign, cells in pairs.items()] + [
+            ((hub,), foreign) for hub, foreign in self.modules
+        ]
 
 
 def pair(hub: str, foreign: str, layout: Layout = "same") -> tuple[Row, Row]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mindport.config.dialects import dialect_for
-from mindport.config.read import find_config
+from mindport.config.locate import find_config
 from mindport.files import read_json, write_json
 
 

@@ -101,3 +101,17 @@ def schema_table(config: ModelConfig) -> Table:
         here = tuple(dims[letter] for letter in param.shape.split()) if param.when(config) else None
         rows.append((param.name, param.shape, here, "whole" if param.tp is None else f"axis {param.tp}"))
     return Table("The schema, and its shapes for this model", ("parameter", "shape", "here", "tensor parallel"), rows)
+
+
+def figures(config: ModelConfig) -> dict[str, int]:
+    """Sizes that follow: parameters, bytes of weights in two precisions, KV cache bytes per token (16 bit)."""
+    parameters = count(config)
+    cache = 2 * config.num_hidden_layers * config.dims["k"]
+    return {
+        "parameters": parameters,
+        "embedding parameters": config.vocab_size * config.hidden_size,
+        "bytes in float32": 4 * parameters,
+        "bytes in float16 / bfloat16": 2 * parameters,
+        "KV cache bytes per token (16 bit)": 2 * cache,
+        "query heads per key/value head": config.num_attention_heads // config.num_key_value_heads,
+    }

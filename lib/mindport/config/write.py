@@ -44,7 +44,9 @@ def to_huggingface(config: ModelConfig) -> dict[str, Any]:
 
 def _json(value: Any) -> Any:
     if isinstance(value, Rope):
-        return {key: item for key, item in dataclasses.asdict(value).items() if item is not None and not _idle(key, value)}
+        return {
+            key: item for key, item in dataclasses.asdict(value).items() if item is not None and not _idle(key, value)
+        }
     if isinstance(value, str):
         return _ACTIVATIONS.get(value, value)
     return list(value) if isinstance(value, tuple) else value

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mindport.config.read import find_config
+from mindport.config.locate import find_config
 from mindport.errors import BackendError, FileError, some
 from mindport.weights.dtypes import NUMPY
 from mindport.weights.layouts import Shape

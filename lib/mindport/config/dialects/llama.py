@@ -27,7 +27,7 @@ LLAMA = Dialect(
         Field("max_position_embeddings", "max_position_embeddings", positive_int, 2048),
         Field("hidden_act", "hidden_act", activation, "silu"),
         Field("rms_norm_eps", "norm_eps", positive_float, 1e-6),
-        Field("rope_parameters", "rope", read_rope, {"rope_theta": 10_000.0}),  # rope_theta and rope_scaling are joined into it
+        Field("rope_parameters", "rope", read_rope, {"rope_theta": 10_000.0}),  # the older spellings are joined to it
         Field("attention_bias", "qkv_bias attention_out_bias", boolean, False),
         Field("mlp_bias", "mlp_bias", boolean, False),
         Field("tie_word_embeddings", "tie_word_embeddings", boolean, False),

@@ -1,0 +1,32 @@
+"""Where the config.json of a model is, or which of the usual mistakes its absence is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mindport.errors import FileError, some
+
+
+def find_config(path: Path) -> Path:
+    """The config.json that `path` is or holds.
+
+    Raises:
+        FileError: says which of the usual mistakes it is: nothing there, an unfinished download, another format.
+    """
+    if path.is_file():
+        return path
+    if (path / "config.json").is_file():
+        return path / "config.json"
+    if not path.exists():
+        raise FileError("there is no such directory", where=path, do="name a Hugging Face directory")
+    names = sorted(item.name for item in path.iterdir())
+    if not names:
+        what, do = "the directory is empty", "the download has not begun, or this is another folder"
+    elif any(name.endswith(".gguf") for name in names):
+        what, do = (
+            "GGUF files, not a Hugging Face directory",
+            "use the original safetensors; `mindport fetch` reads its own",
+        )
+    else:
+        what, do = "no config.json here", "name the folder that holds config.json, or finish the download"
+    raise FileError(what, where=path, got=some(names, 5) or None, expected="config.json and weights", do=do)
