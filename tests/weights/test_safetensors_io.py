@@ -46,7 +46,9 @@ def test_the_library_reads_what_the_writer_wrote(tmp_path: Path) -> None:
     writer.close()
     found = load_file(path)
     assert found.keys() == arrays.keys()
-    assert all(found[n].dtype == x.dtype and np.array_equal(found[n], x) for n, x in arrays.items())
+    # bfloat16 by its bits: the library gives the type of whichever package registered the name last
+    assert all(found[n].dtype.name == x.dtype.name and found[n].tobytes() == x.tobytes() for n, x in arrays.items())
+    assert all(found[n].shape == x.shape for n, x in arrays.items())
 
 
 def test_a_transposed_view_is_written_as_its_values(tmp_path: Path) -> None:
