@@ -36,7 +36,6 @@ check: setup  ## lint and format of code and notebooks, types of the light modul
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tests.notebooks.lint
-	$(BIN)/python tests/notebooks/lint.py
 	$(BIN)/mypy
 
 bench: setup  ## time the library on this machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -66,13 +67,14 @@ def test_what_the_work_prints_goes_to_stderr(says, capfd):
     def noisy():
         print("a progress line")
         os.write(1, b"[WARNING] a line from C++\n")
+        ctypes.CDLL(None).printf(b"a line that C still holds in its buffer\n")
         return Answer()
 
     says(noisy)
     assert cli.main(["config", "x", "--json"]) == 0
     out, err = capfd.readouterr()
     assert json.loads(out)["ok"] is True and len(out.splitlines()) == 1
-    assert "a progress line" in err and "from C++" in err
+    assert "a progress line" in err and "from C++" in err and "C still holds" in err
 
 
 def test_an_input_error_exits_2_with_one_message(says, capfd):

@@ -132,3 +132,14 @@ def test_the_questions_of_the_notebooks_are_well_formed():
 def test_a_question_of_another_step_is_refused():
     with pytest.raises(UsageError, match="named after its step"):
         registry_module._checked("step_01", {"02.x": QUESTIONS["03.ratio"]})
+
+
+def test_two_open_notebooks_keep_each_others_progress(tmp_path):
+    exercise = Exercise("?", lambda answer: answer == 1, ("a", "b"), "1")
+    questions = {"00.a": exercise, "01.b": exercise}
+    first, second = Exercises(tmp_path, exercises=questions), Exercises(tmp_path, exercises=questions)
+    first.check("00.a", 1)
+    second.check("01.b", 2)
+    first.hint("00.a")
+    states = {row[0]: row[1] for row in Exercises(tmp_path, exercises=questions).table().rows}
+    assert states == {"00.a": "right", "01.b": "wrong"}

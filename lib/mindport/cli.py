@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import sys
@@ -207,6 +208,7 @@ def _stdout_kept() -> Iterator[None]:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     finally:
+        ctypes.CDLL(None).fflush(None)  # what C code printed waits in a buffer of its own
         os.dup2(kept, 1)
         os.close(kept)
 

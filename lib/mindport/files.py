@@ -139,10 +139,18 @@ def _swap(aside: Path, path: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def _is_about(named: Path, target: Path) -> bool:
+    """Whether a file stands on the way to `target`, or beside it, where it is written aside."""
+    return named in target.parents or target.parent in named.parents
+
+
 @contextlib.contextmanager
 def _write_errors(path: Path) -> Iterator[None]:
     """Say a full disk or a read-only place as one FileError with the path."""
     try:
         yield
     except OSError as error:
+        named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
+        if not _is_about(named.absolute(), path.absolute()):  # a file that was read, not the one being written
+            raise FileError("a file cannot be used; nothing was written", where=named, got=error) from error
         raise FileError("writing failed, nothing was kept", where=path, got=error) from error

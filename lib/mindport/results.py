@@ -34,7 +34,7 @@ class Property:
     state: State
     how: str
     figure: str = ""
-    backend: str = "CPU"
+    backend: str = "none"
 
 
 class Result:
@@ -73,7 +73,7 @@ class Result:
         return STYLE + f"<p><b>{mark} {headline}</b></p>" + "".join(t.html() for t in self.tables())
 
 
-def verdict(name: str, ok: bool, how: str, figure: str = "", backend: str = "CPU") -> Property:
+def verdict(name: str, ok: bool, how: str, figure: str = "", backend: str = "none") -> Property:
     """A property that was tried: verified or failed."""
     return Property(name, "verified" if ok else "failed", how, figure, backend)
 

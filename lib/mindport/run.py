@@ -163,7 +163,7 @@ def _plan(model: str | None, size: Size, only: Only, out: str | Path | None, ker
     if model is None and size not in sources.BY_SIZE:
         raise UsageError("size full runs your own model", got="no model", do="name it: --model DIR")
     named = model or sources.BY_SIZE[size]
-    model = str(Path(named).resolve()) if Path(named).is_dir() else named
+    model = named if sources.is_name(named) else str(Path(named).expanduser().resolve())
     target = Path(out) if out else notebooks.parent / "runs" / Path(model).name
     chosen = tuple(_chosen(sorted(notebooks.glob("[0-9][0-9]_*.ipynb")), only))
     return _Plan(model, size, target.resolve(), kernel, _command(named, size, only, out), chosen)

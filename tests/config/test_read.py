@@ -27,6 +27,7 @@ LLAMA = {
     "tie_word_embeddings": True,
     "torch_dtype": "bfloat16",
 }
+YARN = {"type": "yarn"}
 GPT2 = {
     "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 97, "n_embd": 48, "n_layer": 3,
     "n_head": 4, "n_positions": 32, "n_inner": None, "activation_function": "gelu_new",
@@ -112,6 +113,19 @@ def test_attention_bias_is_one_key_for_two_fields(write):
         ({"rope_scaling": {"type": "linear"}}, "rope_scaling", "refused", "factor"),
         ({"rope_scaling": {"type": "su", "factor": 2.0}}, "rope_scaling", "refused", "rope_type one of"),
         ({"rope_parameters": {"rope_theta": 1e4}}, "rope_parameters", "refused", "one value of rope_theta"),
+        ({"rope_interleaved": True}, "rope_interleaved", "refused", "halves"),
+        (
+            {"rope_scaling": {"type": "yarn", "original_max_position_embeddings": 0}},
+            "rope_scaling",
+            "refused",
+            "positive",
+        ),
+        (
+            {"rope_scaling": {"type": "yarn", "original_max_position_embeddings": "x"}},
+            "rope_scaling",
+            "refused",
+            "posit",
+        ),
         ({"is_decoder": True}, "is_decoder", "refused", "cross-attention"),
     ],
 )
@@ -207,3 +221,11 @@ def test_published_parameter_counts():
     assert schema.count(llama3_8b) == 8_030_261_248
     assert schema.count(smollm2) == 134_515_008
     assert schema.count(gpt2) == 124_439_808
+
+
+def test_published_smollm2_keys_and_early_exports_go_across(write):
+    """Keys that real files carry: the maker's marks, no padding token as -1, a wide initial spread."""
+    report = read_config(
+        write(LLAMA, is_llama_config=True, rope_interleaved=False, pad_token_id=-1, initializer_range=1.0)
+    )
+    assert report.model.pad_token_id is None

@@ -72,3 +72,10 @@ def test_damaged_tokenizer_is_said(model):
     (directory / "tokenizer.json").write_text("[1, 2]")
     with pytest.raises(FileError, match="no vocabulary"):
         read_config(directory)
+
+
+@pytest.mark.parametrize("index", [[], {"weight_map": []}, {"weight_map": {"model.embed_tokens.weight": "../x"}}, {}])
+def test_a_damaged_index_is_left_to_the_converter(model, index):
+    directory = model()
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert read_config(directory).vocabulary.embedding is None

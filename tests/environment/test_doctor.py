@@ -47,9 +47,9 @@ def test_the_card_has_a_line_for_each_probe_and_claims_nothing_for_ascend(whole)
     assert {line.backend for line in lines} <= {"CPU", "none"}
 
 
-def test_probes_that_ran_on_another_platform_are_not_called_cpu():
+def test_probes_are_of_the_platform_that_run_check_names():
     checks = (Check("run_check", "probes", "pass", "installed on platform [Ascend] successfully!"),)
-    assert EnvironmentReport(checks, 1.0).properties()[1].backend == "none"
+    assert EnvironmentReport(checks, 1.0).properties()[1].backend == "Ascend"
 
 
 def test_the_summary_counts_every_check(whole):

@@ -7,6 +7,7 @@ import copy
 import numpy as np
 import pytest
 
+from mindport.errors import FileError
 from mindport.parity import metrics
 from mindport.parity.compare import compare
 from mindport.parity.ours import observe
@@ -124,3 +125,21 @@ def test_errors_are_measured_against_the_position_they_are_at():
     ours[0, 2, 3] += 1e-3  # small beside 1e4, not beside 1
     assert metrics.relative(ours, reference) == pytest.approx(1e-3)
     assert metrics.by_position(ours, reference) == pytest.approx((0, 0, 1e-3))
+
+
+def test_a_module_that_the_reference_never_showed_stops(pair):
+    """A green verdict must not come from a module that was not looked at."""
+    reference, ours = pair
+    blind = copy.copy(reference)
+    order = [path for path in reference.about["order"] if path != "blocks.1.mlp.hidden"]
+    blind.about = {**reference.about, "order": order}
+    with pytest.raises(FileError, match=r"does not show every module[\s\S]*blocks\.1\.mlp\.hidden"):
+        compare(blind, ours)
+
+
+def test_the_card_names_the_device_that_ours_ran_on(pair):
+    reference, ours = pair
+    elsewhere = copy.copy(ours)
+    elsewhere.about = {**ours.about, "device": "Ascend"}
+    assert {line.backend for line in compare(reference, elsewhere).properties()} == {"Ascend"}
+    assert {line.backend for line in compare(reference, ours).properties()} == {"CPU"}

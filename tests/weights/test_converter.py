@@ -201,7 +201,42 @@ def test_small_files_go_along_and_code_does_not(tmp_path: Path) -> None:
     small = {"config.json", "special_tokens_map.json", "merges.txt", "chat_template.jinja"}
     assert names == small | {"model.safetensors", "mindport.json"}
     convert(tmp_path / "ms", tmp_path / "back", to="huggingface", **QUIET)
-    assert {path.name for path in (tmp_path / "back").iterdir()} == small | {"model.safetensors"}
+    assert {path.name for path in (tmp_path / "back").iterdir()} == small | {
+        "model.safetensors",
+        "mindport-export.json",
+    }
+
+
+def test_what_does_not_go_along_is_said(tmp_path: Path) -> None:
+    source = make(tmp_path / "hf")
+    (source / "notes.tiktoken").write_text("x")
+    (source / "folder").mkdir()
+    assert "folder, notes.tiktoken" in "".join(convert(source, tmp_path / "ms", **QUIET).notes)
+
+
+def test_overwrite_spares_a_hugging_face_directory_that_we_did_not_write(tmp_path: Path) -> None:
+    source, target = make(tmp_path / "hf"), make(tmp_path / "precious")
+    convert(source, tmp_path / "ms", **QUIET)
+    with pytest.raises(UsageError, match=r"without mindport-export\.json"):
+        convert(tmp_path / "ms", target, to="huggingface", overwrite=True, **QUIET)
+    assert (target / "config.json").exists()
+    for _ in range(2):  # our own may be replaced
+        convert(tmp_path / "ms", tmp_path / "back", to="huggingface", overwrite=True, **QUIET)
+
+
+def test_another_precision_is_named_in_config_json(tmp_path: Path) -> None:
+    """transformers loads by that key, and would undo the cast."""
+    source = make(tmp_path / "hf")
+    convert(source, tmp_path / "ms", dtype="bfloat16", **QUIET)
+    convert(tmp_path / "ms", tmp_path / "back", to="huggingface", **QUIET)
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_asking_for_a_name_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    weights = load(tmp_path / "ms")
+    monkeypatch.setattr(type(weights), "__getitem__", lambda self, name: pytest.fail("read"))
+    assert "embed.weight" in weights and "nothing" not in weights
 
 
 ARGUMENTS = {

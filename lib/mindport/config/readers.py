@@ -61,6 +61,11 @@ def token_id(value: Any) -> int:
     return value
 
 
+def padding_id(value: Any) -> int | None:
+    """A token's number; -1, which early LLaMA exports write, is none."""
+    return None if value == -1 and not isinstance(value, bool) else token_id(value)
+
+
 def token_ids(value: Any) -> int | tuple[int, ...]:
     """A token's number, or a list of them (several end-of-text tokens)."""
     return tuple(token_id(item) for item in value) if isinstance(value, list) else token_id(value)

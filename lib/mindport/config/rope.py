@@ -28,7 +28,11 @@ NEEDED: dict[str, tuple[str, ...]] = {
 }
 OPTIONAL = {"yarn": ("attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate")}
 IGNORED = {"finetuned"}  # says how the model was made, not what it computes
-_READ = {"original_max_position_embeddings": positive_int, "truncate": boolean}
+_READ = {
+    "original_max_position_embeddings": positive_int,
+    "max_position_embeddings": positive_int,
+    "truncate": boolean,
+}
 
 
 def join_rope(raw: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -100,5 +104,6 @@ def _fill(joined: dict[str, Any], raw: Mapping[str, Any]) -> None:
         raise ValueError(
             "original_max_position_embeddings equal to max_position_embeddings: the reference stretches from the latter"
         )
-    if kind == "yarn" and joined.get("factor") is None and isinstance(context, int):
-        joined["factor"] = context / joined["original_max_position_embeddings"]
+    if kind == "yarn" and joined.get("factor") is None:
+        original = _value("original_max_position_embeddings", joined["original_max_position_embeddings"])
+        joined["factor"] = _value("max_position_embeddings", context) / original

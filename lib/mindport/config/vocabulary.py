@@ -59,15 +59,23 @@ def _pad_token(path: Path) -> str | None:
 def _embedding_rows(directory: Path, dialect: Dialect) -> int | None:
     """Rows of the embedding; None when the weights are not safetensors (conversion checks them all the same)."""
     foreign = next(row.foreign for row in dialect.rows if row.hub == "embed.weight")
-    index = directory / "model.safetensors.index.json"
     for name in (dialect.prefix + foreign, foreign):
-        file = directory / "model.safetensors"
-        if index.is_file():
-            file = directory / str(read_json(index).get("weight_map", {}).get(name, ""))
+        file = directory / _file_of(directory, name)
         rows = _rows(file, name) if file.is_file() else None
         if rows is not None:
             return rows
     return None
+
+
+def _file_of(directory: Path, name: str) -> str:
+    """The file in `directory` that holds a tensor; a damaged index is the converter's to refuse."""
+    index = directory / "model.safetensors.index.json"
+    content = read_json(index) if index.is_file() else None
+    if content is None:
+        return "model.safetensors"
+    listed = content.get("weight_map") if isinstance(content, dict) else None
+    file = listed.get(name) if isinstance(listed, dict) else None
+    return file if isinstance(file, str) and Path(file).name == file else "no such file"
 
 
 def _rows(file: Path, name: str) -> int | None:

@@ -24,7 +24,6 @@ from mindport.weights import load
 from mindport.weights.manifest import read_manifest, write_manifest
 
 Arrays = dict[str, np.ndarray]
-LAYER = 1  # a fault of one layer sits in the second, so that the first is seen to pass
 WRONG_BASE, WRONG_EPS = 4.0, 10.0  # what rope_theta and norm_eps are multiplied with
 
 
@@ -47,7 +46,7 @@ class Fault:
     seen: str
     first: Callable[[ModelConfig], str]
     applies: Callable[[ModelConfig], bool] = lambda config: True
-    weights: Callable[[Arrays], None] | None = None
+    weights: Callable[[Arrays, ModelConfig], None] | None = None
     config: Callable[[ModelConfig], ModelConfig] | None = None
 
 
@@ -68,7 +67,7 @@ def plant(directory: Path | str, fault: str, to: Path | str, *, overwrite: bool 
     chosen = _fault(fault, weights.config)
     arrays = {name: np.array(array) for name, array in weights.items()}
     if chosen.weights:
-        chosen.weights(arrays)
+        chosen.weights(arrays, weights.config)
     with atomic_directory(to, overwrite=overwrite) as aside:
         _copy(directory, aside, arrays, chosen)
     return to
@@ -103,27 +102,28 @@ def _copy(directory: Path, aside: Path, arrays: Arrays, fault: Fault) -> None:
     write_manifest(aside, dataclasses.replace(manifest, model=model, files=files))
 
 
-def _at(name: str) -> str:
-    return f"blocks.{LAYER}.{name}"
+def _at(config: ModelConfig, name: str) -> str:
+    """A name in the layer that has the fault: the second, so that the first is seen to pass."""
+    return f"blocks.{min(1, config.num_hidden_layers - 1)}.{name}"
 
 
-def _swap(*pairs: tuple[str, str]) -> Callable[[Arrays], None]:
+def _swap(*pairs: tuple[str, str]) -> Callable[[Arrays, ModelConfig], None]:
     """Tensors of equal shape change places; pairs that the model lacks (no bias) are passed over."""
 
-    def change(arrays: Arrays) -> None:
-        for one, other in pairs:
-            if _at(one) in arrays:
-                arrays[_at(one)], arrays[_at(other)] = arrays[_at(other)], arrays[_at(one)]
+    def change(arrays: Arrays, config: ModelConfig) -> None:
+        for one, other in ((_at(config, one), _at(config, other)) for one, other in pairs):
+            if one in arrays:
+                arrays[one], arrays[other] = arrays[other], arrays[one]
 
     return change
 
 
-def _transpose(arrays: Arrays) -> None:
-    arrays[_at("attn.o.weight")] = arrays[_at("attn.o.weight")].T
+def _transpose(arrays: Arrays, config: ModelConfig) -> None:
+    arrays[_at(config, "attn.o.weight")] = arrays[_at(config, "attn.o.weight")].T
 
 
-def _drop_bias(arrays: Arrays) -> None:
-    arrays[_at("attn.q.bias")] = np.zeros_like(arrays[_at("attn.q.bias")])
+def _drop_bias(arrays: Arrays, config: ModelConfig) -> None:
+    arrays[_at(config, "attn.q.bias")] = np.zeros_like(arrays[_at(config, "attn.q.bias")])
 
 
 def _theta(config: ModelConfig) -> ModelConfig:
@@ -141,28 +141,24 @@ def _eps(config: ModelConfig) -> ModelConfig:
 
 
 def _square(config: ModelConfig) -> bool:
-    return config.num_attention_heads * config.head_dim == config.hidden_size and _deep(config)
-
-
-def _deep(config: ModelConfig) -> bool:
-    return config.num_hidden_layers > LAYER
+    return config.num_attention_heads * config.head_dim == config.hidden_size
 
 
 FAULTS = {
     fault.name: fault
     for fault in (
         Fault("swap", "k and v of a layer have changed places", "shapes agree; text is nonsense",
-              lambda c: _at("attn.k"), _deep,
-              _swap(("attn.k.weight", "attn.v.weight"), ("attn.k.bias", "attn.v.bias"))),
+              lambda c: _at(c, "attn.k"),
+              weights=_swap(("attn.k.weight", "attn.v.weight"), ("attn.k.bias", "attn.v.bias"))),
         Fault("swap_mlp", "gate and up of a layer have changed places", "shapes agree; text is a little worse",
-              lambda c: _at("mlp.gate"), lambda c: c.gated_mlp and _deep(c),
+              lambda c: _at(c, "mlp.gate"), lambda c: c.gated_mlp,
               _swap(("mlp.gate.weight", "mlp.up.weight"), ("mlp.gate.bias", "mlp.up.bias"))),
         Fault("transpose", "the square output projection of a layer is transposed", "shapes agree",
-              lambda c: _at("attn.o"), _square, _transpose),
+              lambda c: _at(c, "attn.o"), _square, _transpose),
         Fault("norm_swap", "the two norms of a layer have changed places", "shapes agree; text is a little worse",
-              lambda c: _at("norm1"), _deep, _swap(("norm1.weight", "norm2.weight"), ("norm1.bias", "norm2.bias"))),
+              lambda c: _at(c, "norm1"), weights=_swap(("norm1.weight", "norm2.weight"), ("norm1.bias", "norm2.bias"))),
         Fault("drop_bias", "the bias of q is lost", "text is a little worse",
-              lambda c: _at("attn.q"), lambda c: c.qkv_bias and _deep(c), _drop_bias),
+              lambda c: _at(c, "attn.q"), lambda c: c.qkv_bias, _drop_bias),
         Fault("theta", f"rope_theta is {WRONG_BASE:g} times too large", "short texts are right",
               lambda c: "blocks.0.attn.context", lambda c: c.rope is not None, config=_theta),
         Fault("gelu", "the other form of GELU", "off by 2e-4 where it is made: a limit of 1e-3 lets it pass",

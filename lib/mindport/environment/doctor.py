@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections import Counter
@@ -118,8 +119,8 @@ def _probe_properties(checks: Sequence[Check]) -> tuple[Property, ...]:
     ran = [check for check in checks if check.group == probes.GROUP]
     if not ran:
         return (Property("the probes", "skipped", "not asked for"),)
-    on_cpu = any("[CPU]" in check.found for check in ran)  # run_check names its platform
-    return tuple(_probe_property(check, "CPU" if on_cpu else "none") for check in ran)
+    named = [match[1] for check in ran if (match := re.search(r"on platform \[(\w+)\]", check.found))]  # by run_check
+    return tuple(_probe_property(check, named[0] if named else "none") for check in ran)
 
 
 def _probe_property(check: Check, backend: str) -> Property:

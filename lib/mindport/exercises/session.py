@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ class Exercises:
         self.path = Path(out) / "progress.json"
         self._rich, self._instructor = interactive, instructor
         self._exercises = dict(registry() if exercises is None else exercises)
-        self._progress = _read(self.path)
+        self._progress, self._changed = _read(self.path), set[str]()
 
     def question(self, name: str) -> Note:
         """What is asked."""
@@ -115,6 +116,8 @@ class Exercises:
         return self._exercises[name]
 
     def _of(self, name: str) -> Progress:
+        """The progress that is about to change."""
+        self._changed.add(name)
         return self._progress.setdefault(name, Progress())
 
     def _advice(self, progress: Progress) -> str:
@@ -126,7 +129,22 @@ class Exercises:
         return Note(state, text, self._rich)
 
     def _save(self) -> None:
-        write_json(self.path, {"exercises": {name: asdict(entry) for name, entry in sorted(self._progress.items())}})
+        """Write what this session changed; what another notebook of the run has written meanwhile stays."""
+        with _locked(self.path):
+            self._progress = {**_read(self.path), **{name: self._progress[name] for name in self._changed}}
+            entries = {name: asdict(entry) for name, entry in sorted(self._progress.items())}
+            write_json(self.path, {"exercises": entries})
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One writer at a time; the system frees the lock when a kernel dies."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _judge(exercise: Exercise, answer: Any) -> tuple[str, str]:

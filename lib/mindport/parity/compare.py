@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from mindport.config import dialect_for, from_dict
+from mindport.errors import FileError, some
 from mindport.parity import metrics
 from mindport.parity.comparison import Comparison
 from mindport.parity.limits import FLOAT32, Limits
@@ -36,6 +37,7 @@ def compare(reference: Trace, ours: Trace, limits: Limits = FLOAT32) -> Comparis
         loss=ours.about["loss"],
         loss_reference=reference.about["loss"],
         loss_of_nothing=math.log(reference.about["model"]["vocab_size"]),
+        device=ours.about["device"],
         limits=limits,
     )
 
@@ -44,6 +46,10 @@ def compare_forward(reference: Trace, ours: Trace, limits: Limits = FLOAT32) -> 
     """Every value of the forward pass, in the order in which the reference made them."""
     config = from_dict(reference.about["model"])
     watched = taps(config, dialect_for(config.model_type))
+    if unseen := sorted(watched.keys() ^ set(reference.about["order"])):
+        raise FileError("the reference's trace does not show every module", got=some(unseen),
+                        expected=f"the {len(watched)} values of this family",
+                        do="make it again with this version of MindPort and of transformers")  # fmt: skip
     return tuple(_row(watched[path], reference, ours, limits) for path in reference.about["order"])
 
 

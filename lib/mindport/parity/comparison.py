@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mindport.parity.limits import FLOAT32, Limits
 from mindport.parity.rows import Divergence, GradientRow, Logits, Row
@@ -27,6 +27,7 @@ class Comparison(Result):
         greedy_tokens: how many each row has.
         loss, loss_reference: mean cross entropy of the next token at step 0, in nats.
         loss_of_nothing: ln V, what a model that has learnt nothing has.
+        device: MindSpore's, as ours was run: "CPU" or "Ascend".
         limits: what was allowed.
     """
 
@@ -39,6 +40,7 @@ class Comparison(Result):
     loss: float
     loss_reference: float
     loss_of_nothing: float
+    device: str
     limits: Limits = FLOAT32
 
     @property
@@ -144,6 +146,9 @@ class Comparison(Result):
         return Table("gradients of one layer: errors relative to the scale", columns, rows)
 
     def properties(self) -> tuple[Property, ...]:
+        return tuple(replace(line, backend=self.device) for line in self._lines())
+
+    def _lines(self) -> tuple[Property, ...]:
         worst, logits, limits = self.worst, self.logits, self.limits
         gradient = max(self.gradients, key=lambda row: max(row.pynative, row.graph) / row.limit)
         tokens = f"{self.greedy_tokens} tokens after each prompt"

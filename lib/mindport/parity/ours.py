@@ -54,7 +54,12 @@ def observe(directory: Path, reference: Trace, *, forward_only: bool = False, sa
     about, seconds = reference.about, {}
     watched = taps(from_dict(about["model"]), dialect_for(about["model"]["model_type"]))
     trace = Trace(
-        {"made_by": "mindport.model.GPT, float32", "versions": {"mindspore": ms.__version__}, "seconds": seconds}
+        {
+            "made_by": "mindport.model.GPT, float32",
+            "device": ms.get_context("device_target"),
+            "versions": {"mindspore": ms.__version__},
+            "seconds": seconds,
+        }
     )
     with _modes() as switch, _clock(seconds, say) as phase:
         phase("load")

@@ -63,6 +63,11 @@ def available() -> Inventory:
     return Inventory(tuple(Item(n, kind, what, path, _is_there(path)) for n, kind, what, path in bundled + fetched))
 
 
+def is_name(name_or_path: str | Path) -> bool:
+    """Whether it is the name of a model here; a folder called so is written ./name."""
+    return str(name_or_path) in {item.name for item in available().items if item.kind == "model"}
+
+
 def resolve(name_or_path: str | Path) -> Path:
     """The directory of a model: bundled ("tiny-gpt2", "tiny-llama"), fetched ("smollm2"), or a path.
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from mindport.files import read_json, write_json
 from mindport.weights.paths import inside
 
 SUFFIXES = {".json", ".txt", ".model", ".jinja", ".md", ""}
 LIMIT = 64_000_000  # bytes; the largest tokenizers are half of it
-_OWN = ("mindport.json",)
+EXPORT_MARK = "mindport-export.json"  # in a Hugging Face directory that we wrote: it may be replaced
+_OWN = ("mindport.json", EXPORT_MARK)
+WEIGHTS = {".safetensors", ".bin", ".ckpt", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx"}
 
 
 def companions(directory: Path) -> list[Path]:
@@ -17,12 +20,29 @@ def companions(directory: Path) -> list[Path]:
     return [inside(directory, path.name) for path in sorted(directory.iterdir()) if _goes_along(path)]
 
 
-def copy_companions(directory: Path, target: Path) -> list[str]:
-    """Copy them; returns their names."""
-    files = companions(directory)
-    for path in files:
+def left_behind(directory: Path) -> list[str]:
+    """Names that do not go along and hold no weights: unusual suffixes, large files, folders."""
+    names = (path for path in sorted(directory.iterdir()) if not path.name.startswith("."))
+    return [path.name for path in names if not _goes_along(path) and not _is_expected(path)]
+
+
+def copy_companions(directory: Path, target: Path) -> None:
+    """Copy them, byte for byte."""
+    for path in companions(directory):
         shutil.copyfile(path, target / path.name)
-    return [path.name for path in files]
+
+
+def set_dtype(directory: Path, dtype: str) -> None:
+    """Name another precision in config.json, under the key that it uses: loaders cast to what it says."""
+    path = directory / "config.json"
+    config = read_json(path)
+    named = {key: dtype for key in ("dtype", "torch_dtype") if config.get(key) is not None} or {"dtype": dtype}
+    if any(config.get(key) != value for key, value in named.items()):
+        write_json(path, {**config, **named})
+
+
+def _is_expected(path: Path) -> bool:
+    return path.suffix in WEIGHTS or path.name in _OWN or path.name.endswith(".index.json")
 
 
 def _goes_along(path: Path) -> bool:

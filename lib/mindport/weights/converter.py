@@ -16,9 +16,9 @@ from pathlib import Path
 
 from mindport.config import ConfigReport, read_config, schema
 from mindport.errors import FileError, UsageError, some
-from mindport.files import atomic_directory, sha256
+from mindport.files import atomic_directory, sha256, write_json
 from mindport.weights import checkpoint
-from mindport.weights.companions import copy_companions
+from mindport.weights.companions import EXPORT_MARK, copy_companions, left_behind, set_dtype
 from mindport.weights.conversion_report import Accounting, ConversionReport, Loss, WrittenFile
 from mindport.weights.dtypes import CODES, cast, digest
 from mindport.weights.jobs import Job, export_job, import_job
@@ -107,6 +107,9 @@ def _export(src: Path, dst: Path, dtype: str, overwrite: bool, show: bool) -> Co
     with atomic_directory(dst, overwrite=overwrite) as aside:
         written = _run(job, SafetensorsFiles(aside, job.layout), aside, show, manifest.source)
         copy_companions(src, aside)
+        if asked := [name for name in (manifest.dtype, dtype) if name != "keep"]:
+            set_dtype(aside, asked[-1])
+        write_json(aside / EXPORT_MARK, {"mindport": manifest.mindport, "dtype": dtype})
     notes = (*_export_notes(manifest, dtype, written.files), *_leftovers(dst))
     accounting = _accounting(job, written)
     return _report(src, dst, "huggingface", dtype, "safetensors", job, written, accounting, notes)
@@ -212,6 +215,8 @@ def _import_notes(reader: Reader, config: ConfigReport, job: Job, dtype: str) ->
         notes.append(f"{len(job.plan.dropped)} buffers left behind, named by the table: {some(job.plan.dropped)}")
     if others := unread(reader):
         notes.append(f"other weight files lie there too and were not read: {some(others)}")
+    if behind := left_behind(reader.directory):
+        notes.append(f"not copied, since nothing here reads them: {some(behind, 5)}")
     said, held = config.model and config.model.dtype, {code for code, _ in job.targets.values()}
     if said and held != {CODES[said]}:
         notes.append(f"config.json says {said}; the weights written are {', '.join(sorted(held))}")
@@ -223,7 +228,9 @@ def _export_notes(manifest: Manifest, dtype: str, files: Sequence[WrittenFile]) 
     same = sum(file.identical is True for file in files)
     changed = [d for d in (manifest.dtype, dtype) if d != "keep"]
     if changed and same < len(files):
-        notes.append(f"the weights were brought to {changed[-1]}: bytes differ from the source's")
+        notes.append(
+            f"the weights and config.json's dtype were brought to {changed[-1]}: bytes differ from the source's"
+        )
     if source and source.dropped:
         notes.append(f"{len(source.dropped)} buffers were left behind on the way in: {some(source.dropped)}")
     if source and source.format != "safetensors":
@@ -249,7 +256,7 @@ def _check_arguments(src: Path, dst: Path, to: str, dtype: str, file_format: str
     home, target = src.resolve(), dst.resolve()
     if target == home or target in home.parents or (home.is_dir() and home in target.parents):
         raise UsageError("source and target must lie apart", got=f"{src} → {dst}", do="name another target")
-    mark = NAME if to == "mindspore" else "config.json"
+    mark = NAME if to == "mindspore" else EXPORT_MARK
     if overwrite and dst.is_dir() and any(dst.iterdir()) and not (dst / mark).exists():
         raise UsageError("--overwrite replaces an earlier result only", where=dst, got=f"a directory without {mark}",
                          do="name another target, or remove it yourself")  # fmt: skip

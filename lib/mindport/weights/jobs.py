@@ -87,7 +87,7 @@ def export_job(weights: Weights, dtype: str) -> Job:
     shapes = foreign_shapes(made)
     shapes |= dict.fromkeys(copies, shapes[made.embedding])
     targets = {
-        name: (CODES.get(dtype, _common_dtype(hub, weights.specs, weights.directory)), shapes[name])
+        name: (CODES.get(dtype) or _common_dtype(hub, weights.specs, weights.directory), shapes[name])
         for name, hub in inputs.items()
     }
     moves = [Move(step.hub, (step.foreign,), _joiner(step.layout.to_foreign)) for step in made.steps]

@@ -110,6 +110,15 @@ def table(dialect: Dialect, config: ModelConfig, prefix: str | None = None) -> P
     return Plan(dialect, config, prefix, tuple(sorted(steps, key=lambda step: place[step.hub[0]])))
 
 
+def named_by(dialect: Dialect, config: ModelConfig, names: Iterable[str]) -> list[str]:
+    """The foreign names that the table has a place for, as `names` spell them: the tensors of the model, and those
+    of the known buffers and of a tied head's copies that are there."""
+    names = set(names)
+    prefix = _prefix(dialect, config, names, None)
+    extra = {*_tied_names(dialect, config, prefix), *_buffers(dialect, config, prefix)}
+    return [*foreign_shapes(table(dialect, config, prefix)), *sorted(extra & names)]
+
+
 def foreign_shapes(made: Plan) -> dict[str, Shape]:
     """Foreign tensor → the shape it must have."""
     have = schema.shapes(made.config)

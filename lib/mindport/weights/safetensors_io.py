@@ -134,6 +134,9 @@ def read_tensor(path: Path, header: Header, name: str) -> np.ndarray:
         raise FileError("the file cannot be read", where=path, got=error) from None
     if data.size != entry.nbytes:
         _damaged(path, f"{data.size:,} bytes of {name}", f"{entry.nbytes:,}")
+    if entry.dtype not in NUMPY:
+        raise FileError("a tensor of a precision that is not read", where=path, got=f"{name} {entry.dtype}",
+                        expected=", ".join(NUMPY))  # fmt: skip
     return data.view(NUMPY[entry.dtype]).reshape(entry.shape)
 
 

@@ -48,6 +48,9 @@ class Weights(Mapping[str, np.ndarray]):
             raise KeyError(name)
         return self._arrays[name] if self._arrays else self._reader.read(name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names  # Mapping's own would read the tensor
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

@@ -19,7 +19,7 @@ from mindport.errors import UsageError, some
 from mindport.results import Result
 from mindport.tables import Table
 from mindport.weights.dtypes import CODES, NUMPY
-from mindport.weights.plan import foreign_shapes, plan, table
+from mindport.weights.plan import foreign_shapes, named_by, plan, table
 from mindport.weights.readers import open_hf
 from mindport.weights.store import load
 
@@ -78,8 +78,7 @@ def key_difference(src: Path | str, dialect: Dialect | None = None, *, renamed: 
         wanted, right = list(schema.shapes(config.model)), "the MindSpore model"
     else:
         known = dialect or config.dialect
-        prefix = known.prefix if any(known.prefix and name.startswith(known.prefix) for name in reader.infos) else ""
-        wanted, right = list(foreign_shapes(table(known, config.model, prefix))), "the table of " + known.model_type
+        wanted, right = named_by(known, config.model, reader.infos), "the table of " + known.model_type
     return KeyDifference("the Hugging Face files", right, tuple(sorted(reader.infos)), tuple(sorted(wanted)))
 
 

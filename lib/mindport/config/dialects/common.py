@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mindport.config.dialect import Field, Refusal
-from mindport.config.readers import dtype, probability, token_id, token_ids
+from mindport.config.readers import dtype, padding_id, positive_float, token_id, token_ids
 
 TOKENS = (
     Field("bos_token_id", "bos_token_id", token_id, None),
     Field("eos_token_id", "eos_token_id", token_ids, None),
-    Field("pad_token_id", "pad_token_id", token_id, None),
+    Field("pad_token_id", "pad_token_id", padding_id, None),
 )
 DTYPE = Field("dtype", "dtype", dtype, None)  # `torch_dtype` before transformers 5; the reader joins the two
-INIT = Field("initializer_range", "initializer_range", probability, 0.02)
+INIT = Field("initializer_range", "initializer_range", positive_float, 0.02)
 
 REFUSED = (
     Refusal("is_decoder", (False, None), "this switch is for cross-attention models; a GPT is causal by itself"),

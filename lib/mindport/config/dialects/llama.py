@@ -41,12 +41,14 @@ LLAMA = Dialect(
         *REFUSED,
         Refusal("sliding_window", (None,), "windowed attention belongs to another family"),
         Refusal("partial_rotary_factor", (None, 1, 1.0), "partly rotated heads belong to another family"),
+        Refusal("rope_interleaved", (False, None), "the halves of a head turn together, as in the reference"),
         Refusal("num_local_experts", (None, 0), "mixture-of-experts layers are not computed"),
     ),
     harmless={
         **HARMLESS,
         "pretraining_tp": "slices the same product; the sum is the same but for rounding",
         "max_sequence_length": "an old name of max_position_embeddings",
+        "is_llama_config": "who wrote the file",
     },
     rows=(
         Row("embed.weight", "model.embed_tokens.weight"),
