@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A room may import the rooms before it.
 ROOMS = (
-    "errors", "files", "tables", "results", "machine", "environment", "sources", "config", "weights", "model",
+    "errors", "files", "tables", "results", "machine", "places", "environment", "sources", "config", "weights", "model",
     "parity", "debug", "training", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
     "run", "cli", "__main__",
 )  # fmt: skip

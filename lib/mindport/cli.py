@@ -87,14 +87,15 @@ def verify(options: argparse.Namespace) -> Result:
     from mindport import parity
 
     return parity.verify(
-        _model(options.directory), converted=options.converted, trace=options.trace, layers=options.layers
-    )
+        _model(options.directory), converted=options.converted, trace=options.trace, layers=options.layers,
+        allow=tuple(options.allow),
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Result:
     from mindport import run as runner
 
-    return runner.run(options.model, size=options.size, only=options.only, out=options.out)
+    return runner.run(options.model, size=options.size, only=options.only, out=options.out, allow=tuple(options.allow))
 
 
 def bench(options: argparse.Namespace) -> Result:
@@ -119,6 +120,7 @@ def _arg(*names: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 _FLAG: dict[str, Any] = {"action": "store_true"}
 _MODEL_HELP = "a Hugging Face directory, or a name that `mindport fetch` knows"
+
 _ALLOW = _arg("--allow", nargs="+", action="extend", default=[], metavar="KEY", help="unknown keys to let pass")
 
 COMMANDS = {
@@ -151,8 +153,8 @@ COMMANDS = {
         "mindport verify models/llama --layers 2",
         (_arg("directory", metavar="DIR", help=_MODEL_HELP),
          _arg("--converted", type=Path, metavar="DIR", help="weights that `mindport convert` wrote"),
-         _arg("--trace", type=Path, metavar="FILE", help="a saved reference, where torch is absent"),
-         _arg("--layers", type=int, metavar="N", help="only the first N layers")),
+         _arg("--trace", type=Path, metavar="DIR", help="a saved reference, where torch is absent"),
+         _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW),
     ),
     "bench": Command(
         bench, "time ours beside a peer, in one run", "mindport bench convert --json",
@@ -163,7 +165,7 @@ COMMANDS = {
         (_arg("--model", metavar="DIR", help=_MODEL_HELP),
          _arg("--size", choices=("smoke", "small", "full"), default="small"),
          _arg("--only", metavar="STEPS", help="two-digit steps, separated by commas"),
-         _arg("--out", type=Path, metavar="DIR", help="default: runs/<model> in the repository")),
+         _arg("--out", type=Path, metavar="DIR", help="default: runs/<model> in the repository"), _ALLOW),
     ),
 }  # fmt: skip
 

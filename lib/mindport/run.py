@@ -90,6 +90,7 @@ class _Plan:
     kernel: str
     command: str
     notebooks: tuple[Path, ...]
+    allow: str
 
 
 def say(line: str) -> None:
@@ -106,6 +107,7 @@ def run(
     kernel: str = "python3",
     progress: Say = say,
     notebooks: Path | None = None,
+    allow: Sequence[str] = (),
 ) -> RunReport:
     """Run the notebooks on a model.
 
@@ -117,15 +119,17 @@ def run(
         kernel: the Jupyter kernel.
         progress: is given one line a notebook.
         notebooks: the directory of the notebooks; by default that of the repository.
+        allow: unknown keys of config.json that you know to be harmless.
 
     Raises:
         UsageError: the arguments make no sense together.
         FileError: the model or the notebooks are missing, or another run is writing to `out`.
         NotebookError: a notebook stopped; the report is written all the same.
     """
-    plan = _plan(model, size, only, out, kernel, notebooks or notebooks_directory())
+    plan = _plan(model, size, only, out, kernel, notebooks or notebooks_directory(), allow)
+    directory = _directory(plan.model, progress)  # before anything is written: a name may be mistyped
     with _alone(plan.out), _announced(plan.command):
-        _warn_about_memory(_directory(plan.model, progress), progress)
+        _warn_about_memory(directory, progress)
         _forget(plan)
         gather(plan.out)  # a damaged record of another step is said now, not after an hour
         entries = [NotebookRun(path.stem) for path in plan.notebooks]
@@ -157,7 +161,10 @@ def notebooks_directory() -> Path:
     return path
 
 
-def _plan(model: str | None, size: Size, only: Only, out: str | Path | None, kernel: str, notebooks: Path) -> _Plan:
+def _plan(
+    model: str | None, size: Size, only: Only, out: str | Path | None, kernel: str, notebooks: Path,
+    allow: Sequence[str],
+) -> _Plan:  # fmt: skip
     if size not in CELL_SECONDS:
         raise UsageError("there is no such size", got=size, expected=", ".join(CELL_SECONDS))
     if model is None and size not in sources.BY_SIZE:
@@ -166,23 +173,25 @@ def _plan(model: str | None, size: Size, only: Only, out: str | Path | None, ker
     model = named if sources.is_name(named) else str(Path(named).expanduser().resolve())
     target = Path(out) if out else notebooks.parent / "runs" / Path(model).name
     chosen = tuple(_chosen(sorted(notebooks.glob("[0-9][0-9]_*.ipynb")), only))
-    return _Plan(model, size, target.resolve(), kernel, _command(named, size, only, out), chosen)
+    command = _command(named, size, only, out, allow)
+    return _Plan(model, size, target.resolve(), kernel, command, chosen, ",".join(allow))
 
 
 def _chosen(paths: Sequence[Path], only: Only) -> list[Path]:
     if only is None:
         return list(paths)
-    wanted = [part.strip() for part in (only.split(",") if isinstance(only, str) else only)]
+    wanted = [part.strip().zfill(2) for part in (only.split(",") if isinstance(only, str) else only)]
     found = {path.stem[:2]: path for path in paths}
     if not wanted or (unknown := [name for name in wanted if name not in found]):
         raise UsageError("there is no such step", got=unknown if wanted else "none", expected=", ".join(found))
     return [path for name, path in found.items() if name in wanted]
 
 
-def _command(model: str, size: Size, only: Only, out: str | Path | None) -> str:
+def _command(model: str, size: Size, only: Only, out: str | Path | None, allow: Sequence[str]) -> str:
     steps = only if isinstance(only, str) else ",".join(only or ())
     options = {"--model": model, "--size": size, "--only": steps, "--out": out}
-    return shlex.join(["mindport", "run", *(str(part) for pair in options.items() if pair[1] for part in pair)])
+    words = [str(part) for pair in options.items() if pair[1] for part in pair]
+    return shlex.join(["mindport", "run", *words, *(["--allow", *allow] if allow else [])])
 
 
 def _directory(model: str, progress: Say) -> Path:
@@ -196,9 +205,9 @@ def _directory(model: str, progress: Say) -> Path:
 
 def _one(plan: _Plan, path: Path, progress: Say, count: str) -> NotebookRun:
     start = time.monotonic()
-    values = {"model": plan.model, "size": plan.size, "out": str(plan.out), "interactive": False}
+    values = {"model": plan.model, "size": plan.size, "out": str(plan.out), "interactive": False, "allow": plan.allow}
     names = notebook.declared(path)
-    if missing := sorted(values.keys() - names):
+    if missing := sorted(values.keys() - names - {"allow"}):
         progress(f"{path.stem} declares no {', '.join(missing)}: its own values stand")
     notebook.execute(
         path, plan.out / "notebooks" / path.name, {name: values[name] for name in values.keys() & names},
@@ -214,6 +223,7 @@ def _one(plan: _Plan, path: Path, progress: Say, count: str) -> NotebookRun:
 def _record(plan: _Plan, entries: Sequence[NotebookRun]) -> None:
     ended = datetime.now(timezone.utc).isoformat(timespec="seconds")
     record = {"command": plan.command, "model": plan.model, "size": plan.size, "ended": ended}
+    record["weights"] = sources.provenance(sources.resolve(plan.model))
     write_json(plan.out / RUN, record | {"notebooks": [asdict(entry) for entry in entries]})
 
 

@@ -99,8 +99,10 @@ def _tokens(config: ModelConfig, vocabulary: Vocabulary) -> list[Constraint]:
         value = getattr(config, name)
         ids = value if isinstance(value, tuple) else (value,) if value is not None else ()
         if ids:
-            rows.append(_rule(f"{name} is a token", max(ids) < config.vocab_size, value,
-                              f"below vocab_size {config.vocab_size}", "correct it in config.json"))  # fmt: skip
+            known = max(ids) < config.vocab_size
+            rows.append(Constraint(f"{name} is a token", "pass" if known else "warning", str(value),
+                                   f"below vocab_size {config.vocab_size}",
+                                   "" if known else "no weight depends on it; generation stops at another"))  # fmt: skip
     if vocabulary.pad is not None and config.pad_token_id is not None:
         same = vocabulary.pad == config.pad_token_id
         rows.append(Constraint("tokenizer and config pad alike", "pass" if same else "warning", str(vocabulary.pad),

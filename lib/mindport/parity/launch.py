@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
+from mindport.config import read_config
 from mindport.errors import BackendError
 
 NEEDED = ("torch", "transformers")
@@ -28,6 +30,7 @@ def run_reference(
     layers: int | None = None,
     overwrite: bool = False,
     progress: bool = True,
+    allow: Sequence[str] = (),
 ) -> Path:
     """Write the trace of a Hugging Face directory's own transformers class.
 
@@ -37,13 +40,17 @@ def run_reference(
         layers: keep the first so many layers.
         overwrite: replace a trace that is there.
         progress: pass the process's messages on to stderr.
+        allow: unknown keys of config.json that the user knows to be harmless.
 
     Raises:
+        ConfigError: the configuration cannot go across.
         BackendError: torch or transformers is not installed, or the process failed; its last lines are quoted.
     """
     _needed()
+    read_config(directory, allow)  # what stops it is said here, once, before a process is started
     command = [sys.executable, "-m", "mindport.parity.reference", "--model", str(directory), "--out", str(out)]
     command += ["--layers", str(layers)] * (layers is not None) + ["--overwrite"] * overwrite
+    command += [word for key in allow for word in ("--allow", key)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                                env={**os.environ, **OFFLINE})  # fmt: skip
     assert process.stderr is not None
@@ -63,7 +70,7 @@ def run_reference(
             f"the reference process ended with {process.returncode}",
             where=directory,
             got="\n" + "\n".join(last),
-            do="mend what it says, or run it by itself: " + " ".join(command),
+            do="mend what it says; to run it by itself: python -m mindport.parity.reference --model DIR --out TRACE",
         )
     return Path(out)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +54,9 @@ class Recording:
     calls: dict[str, Call] = field(default_factory=dict)
 
 
-def record(directory: Path, out: Path, *, layers: int | None = None, overwrite: bool = False) -> Path:
+def record(
+    directory: Path, out: Path, *, layers: int | None = None, overwrite: bool = False, allow: Sequence[str] = ()
+) -> Path:
     """Run the reference and write its trace.
 
     Args:
@@ -62,11 +64,12 @@ def record(directory: Path, out: Path, *, layers: int | None = None, overwrite: 
         out: the trace to write.
         layers: keep the first so many layers.
         overwrite: replace a trace that is there.
+        allow: unknown keys of config.json that the user knows to be harmless.
     """
     torch.manual_seed(SEED)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    report = read_config(directory)
+    report = read_config(directory, allow)
     config, dialect = cut(report.model, layers), report.dialect
     model = load(directory, dialect, config)
     ids, made_from = tokens(directory, config)
@@ -243,9 +246,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="the trace to write, a directory")
     parser.add_argument("--layers", type=int, help="keep the first N layers")
     parser.add_argument("--overwrite", action="store_true", help="replace a trace that is there")
+    parser.add_argument("--allow", action="append", default=[], metavar="KEY", help="an unknown key to let pass")
     given = parser.parse_args(argv)
     try:
-        print(record(given.model, given.out, layers=given.layers, overwrite=given.overwrite))
+        print(record(given.model, given.out, layers=given.layers, overwrite=given.overwrite, allow=given.allow))
     except MindPortError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2

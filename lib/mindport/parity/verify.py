@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +88,7 @@ def verify(
     trace: Path | str | None = None,
     layers: int | None = None,
     progress: bool = True,
+    allow: Sequence[str] = (),
 ) -> VerifyReport:
     """Hold a converted model against the transformers class it came from.
 
@@ -98,8 +99,11 @@ def verify(
         trace: a saved trace of the reference; torch and transformers are then not needed.
         layers: compare the first so many layers.
         progress: say the phases on stderr.
+        allow: unknown keys of config.json that the user knows to be harmless; those that the conversion was told are
+            known already.
 
     Raises:
+        ConfigError: the configuration cannot go across.
         FileError: a directory or trace is missing, damaged, or of another model.
         BackendError: a framework is missing or refuses.
         UsageError: the arguments do not fit together.
@@ -109,9 +113,10 @@ def verify(
         source, tried = _places(directory, converted)
         if tried is None:
             with phase("convert"):
-                tried = _convert(source, Path(aside) / "converted")
+                tried = _convert(source, Path(aside) / "converted", allow)
+        allow = [*allow, *read_manifest(tried).allowed]
         with phase("reference"):
-            reference = _reference(source, trace, layers, Path(aside) / "trace", progress)
+            reference = _reference(source, trace, layers, Path(aside) / "trace", progress, allow)
         same_model(reference.about["source"], tried)
         ours = _observe(tried, reference, progress)
         with phase("compare"):
@@ -130,7 +135,7 @@ def verify(
     )
 
 
-def converted_for(directory: Path | str, out: Path | str) -> Path:
+def converted_for(directory: Path | str, out: Path | str, allow: Sequence[str] = ()) -> Path:
     """`<out>/converted` when it was made from this directory's files; else it is converted anew, said aloud."""
     from mindport.weights import convert
 
@@ -141,7 +146,7 @@ def converted_for(directory: Path | str, out: Path | str) -> Path:
             return converted
         except FileError as error:
             print(f"{converted} is of another model ({error.what}): converting anew")
-    print(convert(directory, converted, overwrite=True, progress=False).headline())
+    print(convert(directory, converted, overwrite=True, progress=False, allow=allow).headline())
     return converted
 
 
@@ -160,19 +165,21 @@ def _places(directory: Path, converted: Path | str | None) -> tuple[Path, Path |
     return Path(source.path), directory
 
 
-def _convert(source: Path, target: Path) -> Path:
+def _convert(source: Path, target: Path, allow: Sequence[str]) -> Path:
     from mindport.weights import convert
 
-    convert(source, target, progress=False)
+    convert(source, target, progress=False, allow=allow)
     return target
 
 
-def _reference(source: Path, trace: Path | str | None, layers: int | None, aside: Path, progress: bool) -> Trace:
+def _reference(
+    source: Path, trace: Path | str | None, layers: int | None, aside: Path, progress: bool, allow: Sequence[str]
+) -> Trace:
     """The saved trace, or a fresh one."""
     if trace is None:
         if not source.is_dir():
             raise FileError("the reference's directory is gone", where=source, do="pass a saved trace with --trace")
-        return read_trace(run_reference(source, aside, layers=layers, progress=progress))
+        return read_trace(run_reference(source, aside, layers=layers, progress=progress, allow=allow))
     if not Path(trace).is_dir():
         raise FileError("there is no such trace", where=trace, do=f"make it where torch is installed: {MADE_BY}")
     saved = read_trace(Path(trace))

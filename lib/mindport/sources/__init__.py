@@ -11,11 +11,11 @@ Needs NumPy, safetensors, tokenizers and gguf, and those only while a model is c
 
 from __future__ import annotations
 
-from mindport.sources.bundled import BY_SIZE, Inventory, available, corpus, is_name, model_for, resolve
+from mindport.sources.bundled import BY_SIZE, Inventory, available, corpus, is_name, model_for, provenance, resolve
 from mindport.sources.cache import cache_directory
 from mindport.sources.fetch import FetchResult, fetch
 
 __all__ = [
     "BY_SIZE", "FetchResult", "Inventory", "available", "cache_directory", "corpus", "fetch", "is_name", "model_for",
-    "resolve",
+    "provenance", "resolve",
 ]  # fmt: skip

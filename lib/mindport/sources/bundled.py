@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
 from mindport.errors import FileError, UsageError
+from mindport.files import read_json
+from mindport.places import rooted
 from mindport.results import Result
 from mindport.sources.cache import cache_directory
 from mindport.sources.catalog import CATALOG
@@ -63,6 +66,13 @@ def available() -> Inventory:
     return Inventory(tuple(Item(n, kind, what, path, _is_there(path)) for n, kind, what, path in bundled + fetched))
 
 
+def provenance(directory: Path | str) -> str:
+    """What a model's directory says of its origin ("dequantised from …"), "" when it says nothing."""
+    path = Path(directory) / PROVENANCE
+    content = read_json(path) if path.is_file() else {}
+    return f"{content['what']}. {content['note']}" if "note" in content else str(content.get("what", ""))
+
+
 def is_name(name_or_path: str | Path) -> bool:
     """Whether it is the name of a model here; a folder called so is written ./name."""
     return str(name_or_path) in {item.name for item in available().items if item.kind == "model"}
@@ -83,11 +93,12 @@ def resolve(name_or_path: str | Path) -> Path:
     path = Path(name_or_path).expanduser()
     if path.is_dir():
         return path
+    near = difflib.get_close_matches(str(name_or_path), models, n=1)
     raise FileError(
         "the model is a file; a directory with config.json is wanted" if path.exists() else "there is no such model",
         got=str(name_or_path),
         expected=f"a Hugging Face directory, or one of: {', '.join(models)}",
-        do="mindport fetch smollm2 brings the one that is not bundled",
+        do=f"did you mean {near[0]}?" if near else "check the path, or fetch one: mindport fetch smollm2",
     )
 
 
@@ -102,7 +113,8 @@ def model_for(size: str, model: str = "") -> Path:
         known = ", ".join([*BY_SIZE, "full"])
         what = "size full runs your own model" if size == "full" else "there is no such size"
         raise UsageError(what, got=model or size, expected=known, do="name a model, or choose another size")
-    return resolve(model or BY_SIZE[size])
+    named = model or BY_SIZE[size]
+    return resolve(named if is_name(named) else rooted(named))
 
 
 def corpus() -> Path:

@@ -94,7 +94,7 @@ def _import(
         digests = {file.name: {"sha256": file.sha256, "bytes": file.bytes} for file in written.files}
         source = _source(reader, job)
         assert config.model is not None
-        write_manifest(aside, Manifest(config.model, dtype, source, digests, asdict(accounting)))
+        write_manifest(aside, Manifest(config.model, dtype, source, digests, asdict(accounting), list(allow)))
     notes = (*_import_notes(reader, config, job, dtype), *_leftovers(dst))
     return _report(src, dst, "mindspore", dtype, file_format, job, written, accounting, notes)
 

@@ -6,7 +6,7 @@ The source's headers and index are kept as they stood, so that the way back can 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ class Manifest:
         source: None for weights that did not come from a Hugging Face directory.
         files: weight file → {"sha256", "bytes"}.
         accounting: the figures that closed.
+        allowed: unknown keys of config.json that the user let pass.
         mindport: the version that wrote it.
     """
 
@@ -67,6 +68,7 @@ class Manifest:
     source: Source | None
     files: dict[str, dict[str, Any]]
     accounting: dict[str, int]
+    allowed: list[str] = field(default_factory=list)
     mindport: str = mindport.__version__
 
 
