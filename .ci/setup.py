@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 INPUTS = ("pyproject.toml", "constraints.txt")
 SUPPORTED = ((3, 10), (3, 11), (3, 12))
 CANDIDATES = ("python3.11", "python3.12", "python3.10", "python3", "python")  # 3.11 is the one tested most
-DISK_GB = 6  # the environment takes about 3, and pip unpacks beside it
+DISK_GB = 8  # the environment takes 4.2 with the CPU build of torch, and pip unpacks beside it
 
 
 class SetupError(Exception):
@@ -112,6 +113,8 @@ def install(venv: Path) -> None:
     """Install the package in place with its test tools, then the kernel that notebooks ask for by name."""
     python = str(venv / "bin" / "python")
     say("installing pyproject.toml with constraints.txt (some minutes the first time)")
+    if platform.system() == "Linux" and platform.machine() == "x86_64":
+        say("if pip now takes CUDA packages: pyproject.toml says, beside torch, how to get the CPU build")
     command = [python, "-m", "pip", "install", "-c", "constraints.txt", "-e", ".[test]"]
     run(command, "pip could not install the packages", venv)
     say("registering the Jupyter kernel python3")
