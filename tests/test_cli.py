@@ -171,6 +171,113 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     assert done.stderr == "141\n"
 
 
+def shell(line: str, *words: str, **variables: str) -> subprocess.CompletedProcess:
+    """A line of bash in which "$@" is the command line."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONIO", "PYTHONUNB"))}
+    return subprocess.run(["bash", "-c", line, "bash", sys.executable, "-m", "mindport", *words],
+                          capture_output=True, text=True, timeout=60, env=environment | variables)  # fmt: skip
+
+
+TINY = str(ROOT / "data/models/tiny-llama")
+UNWRITABLE = [
+    ("$@", ("config", TINY)), ("$@", ("config", "nope", "--json")), ("$@", ("config", TINY, "--json")),
+    ("$@", ("--help",)), ("$@", ("config", "--help")), ("$@", ("--version",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize(("line", "words"), UNWRITABLE)
+@pytest.mark.parametrize("stdout", [">/dev/full", ">&-"])
+def test_an_answer_that_cannot_be_written_exits_2_and_says_so(stdout, line, words, buffered):
+    done = shell(f'"{line}" {stdout}', *words, PYTHONUNBUFFERED=buffered)
+    assert done.returncode == 2 and done.stdout == "", done.stderr
+    assert "the answer cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
+def test_an_error_that_cannot_be_said_keeps_its_code_and_stays_off_stdout(stderr):
+    done = shell(f'"$@" {stderr}', "config", "nope")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+    done = shell(f'"$@" {stderr}', "config", "nope", "--json")
+    assert done.returncode == 2 and json.loads(done.stdout)["ok"] is False
+    assert shell(f'"$@" {stderr}', "config", TINY, "--json").returncode == 0
+
+
+@pytest.mark.parametrize("line", [
+    '{ "$@" --json; echo $? >&2; } | true', '{ "$@" 2>&1 >/dev/null; echo $? >&2; } 3>&1 | true',
+    '{ "$@" --help; echo $? >&2; } | true',
+])  # fmt: skip
+def test_a_reader_that_went_away_before_the_error_is_no_verdict(line):
+    done = shell("sleep 0; " + line.replace('"$@"', 'sleep 0.3; "$@"'), "config", "nope")
+    assert done.stderr.splitlines()[-1] == "141" and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("variables", [
+    {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"},
+    {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+])  # fmt: skip
+def test_a_terminal_of_few_characters_gets_an_answer(variables):
+    done = shell('"$@"', "config", TINY, **variables)
+    assert done.returncode == 0 and r"\u2192 vocab_size" in done.stdout
+    assert shell('"$@"', "config", "--help", **variables).returncode == 0
+
+
+def test_json_is_ascii_and_whole(says, capfd):
+    says(fail(ConfigError("no", got="\ud800 → é")))
+    assert cli.main(["config", "x", "--json"]) == 2
+    out, err = capfd.readouterr()
+    assert out.isascii() and json.loads(out)["error"]["got"] == "\ud800 → é" and r"\ud800" in err
+
+
+def test_no_file_takes_the_number_of_a_closed_stream(tmp_path):
+    """With stderr closed, the first file that is opened would be number 2, and what C++ prints would go into it."""
+    done = shell('"$@" 2>&-', "convert", TINY, str(tmp_path / "ms"), "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["ok"] is True
+
+
+REFUSED = {
+    "a path of 5000 characters": (("config", "x" * 5000), "File name too long"),
+    "a target of 300 characters": (("convert", TINY, "y" * 300), "File name too long"),
+    "a run into a file": (("run", "--size", "smoke", "--out", "/etc/passwd"), "File exists"),
+    "a run into /proc": (("run", "--size", "smoke", "--out", "/proc/x"), "No such file"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_the_system_refuses_is_an_input_error(case, capfd):
+    words, fragment = REFUSED[case]
+    assert cli.main(list(words)) == 2
+    err = capfd.readouterr().err
+    assert err.startswith("error: ") and fragment in err and "do:" in err and "Traceback" not in err and len(err) < 900
+
+
+def test_an_error_of_the_system_without_a_file_is_said_too(says, capfd):
+    says(fail(TimeoutError("the network is slow")))
+    assert cli.main(["config", "x"]) == 2
+    assert "the network is slow" in capfd.readouterr().err
+
+
+KEYS = ({"\ud800": 1}, {"rms_norm_eps": 10**400}, {"rope_parameters": "yarn"}, {"hidden_act": "\udfff"})
+
+
+@pytest.mark.parametrize("change", KEYS)
+def test_a_hostile_config_is_a_negative_verdict_or_an_input_error(change, model, tmp_path, capfd):
+    raw = json.loads((model / "config.json").read_text()) | change
+    (model / "config.json").write_text(json.dumps(raw))
+    assert cli.main(["config", str(model)]) == 1
+    assert cli.main(["config", str(model), "--json"]) == 1
+    assert cli.main(["convert", str(model), str(tmp_path / "ms")]) == 2
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_half_a_character_in_an_allowed_key_goes_into_the_manifest(model, tmp_path, capfd):
+    raw = json.loads((model / "config.json").read_text()) | {"\udcff": 1}
+    (model / "config.json").write_text(json.dumps(raw))
+    assert cli.main(["convert", str(model), str(tmp_path / "ms"), "--allow", "\udcff"]) == 0
+    assert cli.main(["convert", str(tmp_path / "ms"), str(tmp_path / "back"), "--to", "huggingface"]) == 0
+
+
 def test_doctor_needs_nothing_that_is_not_in_the_standard_library(tmp_path):
     """A Python that sees only our package still gets an answer, not a traceback."""
     done = subprocess.run(

@@ -9,8 +9,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from mindport import display
-from mindport.display import code, widgets
+from mindport.display import widgets
 from mindport.errors import ConfigError, FileError, UsageError
+from mindport.parity.rows import Row
 from tests.results_for_tests import Answer
 
 
@@ -131,28 +132,33 @@ def test_an_interrupt_is_not_a_fault():
 
 
 def test_sources_are_those_of_the_library():
-    listing = display.side_by_side(code.source, "y = x @ W.T  # <b>", titles=("ours", "theirs"))
-    assert "def source(thing: object)" in repr(listing) and "# theirs\ny = x @ W.T" in repr(listing)
-    page = listing._repr_html_()
-    assert "minmax(0,1fr)" in page and "&lt;b&gt;" in page and "<b>theirs</b>" in page
-    assert display.source(nothing).titles == (f"{__name__}.nothing",)
-    assert display.source(nothing).texts == ("def nothing():\n    return None",)
+    listing = display.source(nothing)
+    assert (listing.title, listing.text) == (f"{__name__}.nothing", "def nothing():\n    return None")
+    assert repr(listing).startswith(f"# {__name__}.nothing\ndef nothing")
+    text = display.source("y = x @ W.T  # <i>", title="a <line>")
+    page = text._repr_html_()
+    assert "# &lt;i&gt;" in page and "<b>a &lt;line&gt;</b>" in page
+    assert repr(display.source("y = 1\n")) == "y = 1" and "<b>" not in display.source("y = 1")._repr_html_()
+
+
+def row(error=1e-6, limit=1e-5, whole=2e-6, whole_limit: float | None = 2e-5, positions=(), state="pass") -> Row:
+    return Row("blocks.0", "h.0", (2, 3, 4), 1.0, error, error, limit, 1e-7, 1.0, 1.0, whole, 1.0, whole,
+               whole_limit, positions, state)  # fmt: skip
 
 
 PLOTS = {
-    "lines": lambda values, **options: display.lines({"ours": values}, title="t", x="x", y="y", **options),
-    "bars": lambda values, **options: display.bars(
-        {str(i): value for i, value in enumerate(values)}, title="t", y="y", **options
+    "lines": lambda values: display.lines(
+        {"ours": values}, title="t", x="x", y="y", limits={"ours": [1e-5] * len(values)}
     ),
-    "position": lambda values, **options: display.error_by_position({"a": values, "b": values}, **options),
-    "layer": lambda values, **options: display.error_by_layer({"a": values}, **options),
+    "position": lambda values: display.error_by_position({name: row(positions=tuple(values)) for name in "ab"}),
+    "layer": lambda values: display.error_by_layer([row(error=value, whole=value) for value in values]),
 }
 
 
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
 @pytest.mark.parametrize("values", [[1e-7, 2e-3], [0.0, 0.0], [math.nan, 1e-6, math.inf], [], [1e-7] * 400])
 def test_a_plot_is_drawn_once_and_small(plot, values):
-    figure = plot(values, limit=1e-5)
+    figure = plot(values)
     assert isinstance(figure, Figure) and figure.get_dpi() <= 100
     picture = figure._repr_png_()
     assert picture.startswith(b"\x89PNG") and len(picture) < 100_000
@@ -162,33 +168,39 @@ def test_a_plot_is_drawn_once_and_small(plot, values):
 
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
 def test_what_cannot_be_drawn_is_said(plot):
-    series = 2 if plot is PLOTS["position"] else 1
+    series = 1 if plot is PLOTS["lines"] else 2
     texts = [text.get_text() for text in plot([0.0, math.nan, 1e-6, math.inf]).axes[0].texts]
     assert texts[-1] == f"{series} exactly zero, {2 * series} not finite"
     assert not plot([1e-6, 2e-6]).axes[0].texts
 
 
-def test_a_bar_that_cannot_be_drawn_keeps_its_row_and_says_its_value():
-    axes = display.bars({"a": 1e-6, "zero": 0.0, "nan": math.nan}, title="t", y="y").axes[0]
-    bottom, top = axes.get_ylim()
-    assert bottom > 2 and top < 0  # three rows, the first on top
-    assert [note.get_text().strip() for note in axes.texts[:2]] == ["0", "nan"]
-
-
-def test_of_many_bars_the_largest_are_drawn():
-    values = {str(i): i * 1e-7 for i in range(1, 101)} | {"nan": math.nan}
-    axes = display.bars(values, title="modules", y="y").axes[0]
-    names = [label.get_text() for label in axes.get_yticklabels()]
-    assert len(names) == 40 and {"100", "62", "nan"} <= set(names) and "61" not in names
-    assert axes.get_title(loc="left") == "modules (the 40 largest of 101)"
-
-
-def test_the_limit_is_in_the_plot():
-    axes = display.error_by_layer({"ours": [1e-6]}, limit=1e-5).axes[0]
+def test_each_series_has_its_own_limits_in_its_own_colour():
+    layers = [row(limit=1e-5, whole_limit=2e-5), row(limit=3e-5, whole_limit=None)]
+    axes = display.error_by_layer(layers).axes[0]
     assert axes.get_yscale() == "log"
-    assert [line.get_label() for line in axes.lines] == ["ours", "limit 1e-05"]
+    drawn = {line.get_label(): line for line in axes.lines}
+    assert list(drawn) == ["whole model", "limit: whole model", "alone", "limit: alone", "torch itself, alone"]
+    assert list(drawn["limit: alone"].get_ydata()) == [1e-5, 3e-5]
+    whole = drawn["limit: whole model"]
+    assert whole.get_ydata()[0] == 2e-5 and math.isnan(whole.get_ydata()[1])
+    assert whole.get_color() == drawn["whole model"].get_color() != drawn["limit: alone"].get_color()
 
 
-def test_bars_over_the_limit_have_another_colour():
-    bars = display.bars({"good": 1e-6, "bad": 1e-3, "nan": math.nan}, title="t", y="y", limit=1e-5).axes[0].patches
-    assert bars[0].get_facecolor() != bars[1].get_facecolor() == bars[2].get_facecolor()
+def test_one_limit_for_all_is_one_line():
+    axes = display.error_by_position({name: row(positions=(1e-6, 2e-6), whole_limit=1e-5) for name in "ab"}).axes[0]
+    assert [line.get_label() for line in axes.lines] == ["a", "b", "limit 1e-05"]
+
+
+def test_the_legend_stands_beside_the_axes():
+    figure = display.error_by_layer([row(), row()])
+    figure._repr_png_()  # lays the figure out
+    axes = figure.axes[0]
+    assert axes.get_legend().get_window_extent().x0 >= axes.get_window_extent().x1
+    assert display.lines({"one": [1.0, 2.0]}, title="t", x="x", y="y").axes[0].get_legend() is None
+
+
+@pytest.mark.parametrize(("state", "whole_limit", "limit"), [("failed", 2e-5, 1e-5), ("pass", 2e-5, 2e-5),
+                                                             ("failed", None, 1e-5)])  # fmt: skip
+def test_positions_are_held_to_the_limit_they_were_judged_by(state, whole_limit, limit):
+    axes = display.error_by_position({"a": row(positions=(1e-6, 1e-4), state=state, whole_limit=whole_limit)}).axes[0]
+    assert axes.lines[1].get_label() == f"limit {limit:g}"

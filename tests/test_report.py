@@ -110,7 +110,7 @@ def test_a_damaged_record_is_a_file_error(tmp_path, how):
 
 
 def test_a_missing_plot_is_a_file_error(tmp_path):
-    step = write(tmp_path, figures={"a": display.bars({"a": 1.0}, title="t", y="y")})
+    step = write(tmp_path, figures={"a": display.lines({"a": [1.0]}, title="t", x="x", y="y")})
     (tmp_path / step.figures[0]).unlink()
     with pytest.raises(FileError, match="plot"):
         report.write_report(tmp_path)
@@ -208,7 +208,7 @@ def test_no_text_becomes_markup(tmp_path_factory, text):
 
 
 def test_the_page_is_self_contained_and_its_links_resolve(tmp_path):
-    write(tmp_path, figures={"a": display.bars({"a": 1.0}, title="t", y="y")})
+    write(tmp_path, figures={"a": display.lines({"a": [1.0]}, title="t", x="x", y="y")})
     (tmp_path / "notebooks").mkdir()
     for suffix in (".ipynb", ".html"):
         (tmp_path / "notebooks" / f"03_layer_parity{suffix}").touch()
@@ -222,12 +222,35 @@ def test_the_page_is_self_contained_and_its_links_resolve(tmp_path):
     assert all((tmp_path / name).exists() for name in files)
 
 
-def test_a_long_table_is_cut_in_sight_and_whole_in_the_details(tmp_path):
-    rows = [(f"layers.{i}", 1e-7) for i in range(300)]
-    write(tmp_path, answer=Answer(shown=(Table("modules", ("module", "error"), rows),)))
+def page_of(tmp_path, *tables: Table, step: str = "03_layer_parity") -> str:
+    write(tmp_path, step, answer=Answer(shown=tables))
     report.write_report(tmp_path)
-    page = (tmp_path / "index.html").read_text()
-    assert page.count("layers.7<") == 2 and page.count("layers.299<") == 1 and "all 300 rows" in page
+    return (tmp_path / "index.html").read_text()
+
+
+def test_a_long_table_is_folded_whole_and_a_short_one_is_in_sight(tmp_path):
+    rows = [(f"layers.{i}", 1e-7) for i in range(300)]
+    page = page_of(tmp_path, Table("modules", ("module", "error"), rows), TABLE)
+    folded, _, rest = page.partition("<details>")[2].partition("</details>")
+    assert "modules · 300 rows" in folded and all(folded.count(f"layers.{i}<") == 1 for i in (7, 299))
+    assert "embed" in rest and "<details" not in rest
+
+
+def test_a_folded_table_that_holds_a_fault_is_open(tmp_path):
+    rows = [(f"layers.{i}", "failed" if i == 200 else "pass") for i in range(300)]
+    assert "<details open>" in page_of(tmp_path, Table("modules", ("module", "state"), rows))
+
+
+def test_the_tables_of_the_environment_are_folded(tmp_path):
+    assert "<details>" in page_of(tmp_path, TABLE, step="00_environment_check")
+
+
+def test_numbers_and_shapes_stay_whole(tmp_path):
+    table = Table("t", ("shape", "error", "name"), [((576, 1536), 2.07e-6, "blocks.1"), ((3,), -1e-5, "[a, b]")])
+    page = page_of(tmp_path, table)
+    for kept in ("[576, 1536]", "[3]", "2.07e-06", "-1e-05"):
+        assert f'<span class="n">{kept}</span>' in page
+    assert "<td>[a, b]</td>" in page and "<td>blocks.1</td>" in page
 
 
 def test_the_verdict_stands_at_the_top(tmp_path):

@@ -47,7 +47,7 @@ def test_no_cell_becomes_markup(rows, title, column):
     parser = html.parser.HTMLParser()
     parser.handle_starttag = lambda tag, attrs: tags.append(tag)
     parser.feed(Table(title + "<script>", (column, "<img>"), [*rows, ("<b>", "</td><script>")]).html())
-    assert set(tags) == {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert set(tags) - {"span"} == {"table", "caption", "thead", "tbody", "tr", "th", "td"}
 
 
 def test_a_table_as_json_shows_what_the_text_shows():
@@ -63,3 +63,9 @@ def test_a_ragged_row_is_a_fault():
 
 def test_every_state_of_a_property_has_a_colour():
     assert {"verified", "failed", "skipped", "not verified"} <= STATES.keys()
+
+
+def test_a_number_and_a_shape_are_never_broken():
+    page = Table("t", ("a", "b"), [((576, 1536), "off by 2.07e-06 at [a, b]")]).html()
+    assert '<td><span class="n">[576, 1536]</span></td>' in page
+    assert '<td>off by <span class="n">2.07e-06</span> at [a, b]</td>' in page

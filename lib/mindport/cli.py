@@ -1,7 +1,8 @@
 """The command line: a thin table of commands over the functions that the notebooks call.
 
-Exit codes: 0 a positive answer, 1 a negative verdict, 2 an input that cannot be used (one message),
-70 a fault in MindPort itself (with its traceback), 130 interrupted, 141 the reader of the output went away.
+Exit codes: 0 a positive answer, 1 a negative verdict, 2 an input that cannot be used or an answer that cannot be
+written (one message), 70 a fault in MindPort itself (with its traceback), 130 interrupted, 141 the reader of the
+output went away.
 With `--json` stdout carries exactly one JSON object; logs and progress are always on stderr.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import errno
+import io
 import json
 import os
 import sys
@@ -20,11 +23,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import mindport
-from mindport.errors import BackendError, MindPortError, UsageError
+from mindport.errors import BackendError, FileError, MindPortError, UsageError
 from mindport.results import Result, plain
 from mindport.tables import LIMIT
 
 OK, NEGATIVE, INPUT, BUG, INTERRUPTED, PIPE = 0, 1, 2, 70, 130, 141
+LONGEST = 200  # characters of a path in a message
 EXIT_CODES = "Exit codes: 0 yes, 1 a negative verdict, 2 an input that cannot be used, 70 a fault in MindPort itself."
 ISSUE = "this is a fault in MindPort: please report the lines above, with the command and `mindport doctor --json`"
 
@@ -32,25 +36,43 @@ ISSUE = "this is a fault in MindPort: please report the lines above, with the co
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    as_json = "--json" in words
     try:
-        options = _parser().parse_args(words)
-        with _stdout_kept():
-            result = options.command(options)
-        _answer(result.as_dict() if as_json else result.text(limit=LIMIT))
-        return OK if result.ok else NEGATIVE
+        _open_streams()
+        return _attempt(words, "--json" in words)
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _discard()
+        return PIPE
+    except OSError as error:  # while the answer was written: what the work meets is refused where it is met
+        _discard()
+        _say(f"error: {_unwritable(error)}")
+        return INPUT
+
+
+def _attempt(words: Sequence[str], as_json: bool) -> int:
+    try:
+        result = _result(words)
+        answer = _json(result.as_dict()) if as_json else result.text(limit=LIMIT)
     except MindPortError as error:
         return _refused(error, as_json)
     except ModuleNotFoundError as error:
         return _fault() if _is_ours(error) else _refused(_missing(error), as_json)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains once more as it exits
-        return PIPE
+        raise
+    except OSError as error:
+        return _refused(_by_the_system(error), as_json)
     except Exception:
         return _fault()
+    print(answer, flush=True)
+    return OK if result.ok else NEGATIVE
+
+
+def _result(words: Sequence[str]) -> Result:
+    options = _parser().parse_args(words)
+    with _stdout_kept():
+        return options.command(options)
 
 
 # One function a command; each imports what it needs, so that `doctor` runs where nothing is installed.
@@ -174,6 +196,16 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, do=f"see {self.prog} --help")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """The help and the version; argparse itself says nothing when they cannot be written."""
+        try:
+            print(message, end="", file=file or sys.stderr, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _discard()
+            raise _unwritable(error) from None
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
@@ -215,17 +247,75 @@ def _stdout_kept() -> Iterator[None]:
         os.close(kept)
 
 
-def _answer(answer: Any) -> None:
-    text = answer if isinstance(answer, str) else json.dumps(plain(answer), ensure_ascii=False, allow_nan=False)
-    print(text, flush=True)
+def _open_streams() -> None:
+    """Make standard streams that take every character, and none of which another file's descriptor can become.
+
+    Raises:
+        OSError: standard output is closed, so that no answer can be given.
+    """
+    closed = [number for number in range(3) if not _is_open(number)]
+    for number in closed:
+        os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    if 1 in closed or sys.stdout is None:
+        raise OSError(errno.EBADF, "it is closed; send it to a file, or to /dev/null")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _discard() -> None:
+    """Send what is left in the buffers to nowhere, or Python complains once more as it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            os.dup2(nowhere, number)
+
+
+def _unwritable(error: OSError) -> MindPortError:
+    return FileError("the answer cannot be written", where="standard output", got=error.strerror or error)
+
+
+def _json(answer: Any) -> str:
+    return json.dumps(plain(answer), allow_nan=False)
+
+
+def _say(text: str) -> None:
+    """On stderr; where that takes nothing there is no place left to say so, and the exit code stands."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _discard()
 
 
 def _refused(error: MindPortError, as_json: bool) -> int:
-    print(f"error: {error}", file=sys.stderr)
+    _say(f"error: {error}")
     if as_json:
         parts = {name: getattr(error, name) for name in ("what", "where", "got", "expected", "do")}
-        _answer({"ok": False, "error": {name: None if value is None else str(value) for name, value in parts.items()}})
+        values = {name: None if value is None else str(value) for name, value in parts.items()}
+        print(_json({"ok": False, "error": values}), flush=True)
     return INPUT
+
+
+def _by_the_system(error: OSError) -> MindPortError:
+    name = error.filename if error.filename is None else os.fsdecode(error.filename)
+    where = name and (name if len(name) <= LONGEST else name[:LONGEST] + "…")
+    return FileError("the system refuses a file", where=where, got=error.strerror or error,
+                     do="check the path, and your rights there")  # fmt: skip
 
 
 def _is_ours(error: ModuleNotFoundError) -> bool:
@@ -238,6 +328,5 @@ def _missing(error: ModuleNotFoundError) -> MindPortError:
 
 
 def _fault() -> int:
-    traceback.print_exc()
-    print(ISSUE, file=sys.stderr)
+    _say(traceback.format_exc() + ISSUE)
     return BUG

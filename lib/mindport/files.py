@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -13,6 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from mindport.errors import FileError
+
+_DO = {
+    errno.ENOSPC: "free some space, or name another disk",
+    errno.EDQUOT: "free some space, or name another disk",
+    errno.EACCES: "name a place that you may write to",
+    errno.EPERM: "name a place that you may write to",
+    errno.EROFS: "name a place that you may write to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
 
 
 @contextlib.contextmanager
@@ -38,19 +48,14 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a temporary directory beside `path`; on success it becomes `path`, on any error it vanishes.
 
+    A link is followed; an empty directory is as good as none.
+
     Raises:
-        FileError: `path` is there already and `overwrite` is false, or the disk refuses.
+        FileError: `path` is there already, or appears meanwhile, and `overwrite` is false; or the disk refuses.
     """
-    path = Path(path)
-    if path.exists() and not path.is_dir() and overwrite:
-        raise FileError("the target is not a directory", where=path, do="name another one, or remove the file")
-    if path.exists() and not overwrite and (not path.is_dir() or any(path.iterdir())):
-        raise FileError(
-            "the target is there already",
-            where=path,
-            do="name another directory, remove it, or pass --overwrite",
-        )
+    path = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     with _write_errors(path):
+        _check_target(path, overwrite)
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
         try:
@@ -59,7 +64,7 @@ def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             for file in aside.rglob("*"):
                 _flush(file)
             _flush(aside)
-            _swap(aside, path)
+            _swap(aside, path, overwrite)
             _flush(path.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -74,24 +79,26 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_json(path: Path, value: Any) -> Path:
     """Write `value` as indented JSON to `path`, whole or not at all; NaN is refused."""
-    return write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return write_text(path, text.encode("utf-8", "backslashreplace").decode())  # \\ud800: JSON's way to say it, too
 
 
 def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        FileError: it is missing, not UTF-8, or not JSON (with line and column).
+        FileError: it is missing, not UTF-8, not JSON (with line and column), or says one key twice.
     """
     path = Path(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        _regular(path)
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
     except FileNotFoundError:
         raise FileError("the file is missing", where=path) from None
     except (OSError, UnicodeDecodeError) as error:
         raise FileError("the file cannot be read", where=path, got=error) from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise FileError("the file is not valid JSON", where=path, got=error) from None
+    except (ValueError, RecursionError) as error:
+        raise FileError("the file is not valid JSON", where=path, got=error, do="download or save it again") from None
 
 
 def sha256(path: Path) -> str:
@@ -102,12 +109,40 @@ def sha256(path: Path) -> str:
     """
     digest = hashlib.sha256()
     try:
+        _regular(Path(path))
         with Path(path).open("rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     except OSError as error:
         raise FileError("the file cannot be read", where=path, got=error) from None
     return digest.hexdigest()
+
+
+def _regular(path: Path) -> None:
+    if path.exists() and not path.is_file():  # a pipe or a device may never end
+        raise FileError("the file cannot be read", where=path, got="a directory, pipe or device, not a file")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; of two values for one key, a reader would take the last one silently."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands there twice")
+    return value
+
+
+def _check_target(path: Path, overwrite: bool) -> None:
+    if not path.exists():
+        return
+    if path.resolve() in (here := Path.cwd(), *here.parents):
+        raise FileError("the target is the working directory, which cannot be put in place as a whole", where=path,
+                        do="name a new directory in it, or change to another one first")  # fmt: skip
+    if overwrite and not path.is_dir():
+        raise FileError("the target is not a directory", where=path, do="name another one, or remove the file")
+    if not overwrite and (not path.is_dir() or any(path.iterdir())):
+        raise FileError("the target is there already", where=path,
+                        do="name another directory, remove it, or pass --overwrite")  # fmt: skip
 
 
 def _umask() -> int:
@@ -124,10 +159,10 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _swap(aside: Path, path: Path) -> None:
+def _swap(aside: Path, path: Path, overwrite: bool) -> None:
     """Put `aside` in the place of `path`; an older directory is moved away first, and back if that fails."""
-    if not path.exists():
-        aside.replace(path)
+    if not overwrite or not path.exists():
+        _appear(aside, path)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
     path.replace(old)
@@ -137,6 +172,17 @@ def _swap(aside: Path, path: Path) -> None:
         old.replace(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _appear(aside: Path, path: Path) -> None:
+    """Rename in one step, which the system allows onto nothing or an empty directory only."""
+    try:
+        aside.replace(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise FileError("the target appeared meanwhile; it was left as it is, and nothing was written", where=path,
+                        do="name another directory, or remove it and run this again") from None  # fmt: skip
 
 
 def _is_about(named: Path, target: Path) -> bool:
@@ -153,4 +199,5 @@ def _write_errors(path: Path) -> Iterator[None]:
         named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
         if not _is_about(named.absolute(), path.absolute()):  # a file that was read, not the one being written
             raise FileError("a file cannot be used; nothing was written", where=named, got=error) from error
-        raise FileError("writing failed, nothing was kept", where=path, got=error) from error
+        do = _DO.get(error.errno or 0, "check the path and the disk, then run this again")
+        raise FileError("writing failed, nothing was kept", where=path, got=error, do=do) from error

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 LIMIT = 40  # rows shown; the JSON beside it holds all of them
+UNBREAKABLE = re.compile(r"\[\d[\d, ]*\]|[-−]?\d[\d.]*e[-+]\d+")  # a shape, or a number like 2.07e-06
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,15 @@ class Table:
 
 
 STATES = {"pass": "good", "verified": "good", "mapped": "good", "ok": "good", "warning": "doubt",
-          "skipped": "doubt", "not verified": "doubt", "unknown": "bad", "refused": "bad", "error": "bad",
-          "failed": "bad"}  # fmt: skip
+          "inherited": "doubt", "skipped": "doubt", "not verified": "doubt", "unknown": "bad", "refused": "bad",
+          "error": "bad", "failed": "bad"}  # fmt: skip
 
 STYLE = """<style>
 table.mindport{border-collapse:collapse;margin:.4em 0 1em;font-size:.9em}
 table.mindport caption{text-align:left;font-weight:600;padding:.3em 0}
 table.mindport th,table.mindport td{border-bottom:1px solid #ddd;padding:.2em .7em;text-align:left!important;
 vertical-align:top}
+table.mindport .n{white-space:nowrap}
 table.mindport td.good{color:#116329}table.mindport td.doubt{color:#7d4e00}
 table.mindport td.bad{color:#a40e26;font-weight:600}
 </style>"""
@@ -86,6 +89,11 @@ def show(cell: object) -> str:
     return str(cell)
 
 
+def unbroken(markup: str) -> str:
+    """Escaped text in which no shape and no number can be broken at the end of a line."""
+    return UNBREAKABLE.sub(lambda found: f'<span class="n">{found[0]}</span>', markup)
+
+
 def _line(cells: Iterable[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
@@ -93,4 +101,4 @@ def _line(cells: Iterable[str], widths: Sequence[int]) -> str:
 def _cell(cell: object) -> str:
     state = STATES.get(cell) if isinstance(cell, str) else None
     attribute = f' class="{state}"' if state else ""
-    return f"<td{attribute}>{html.escape(show(cell))}</td>"
+    return f"<td{attribute}>{unbroken(html.escape(show(cell)))}</td>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,13 @@ def test_attention_bias_is_one_key_for_two_fields(write):
         ({"num_hidden_layers": "3"}, "num_hidden_layers", "refused", "positive whole number"),
         ({"num_hidden_layers": True}, "num_hidden_layers", "refused", "positive whole number"),
         ({"num_hidden_layers": -3}, "num_hidden_layers", "refused", "positive whole number"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers", "refused", "at most 10,000 layers"),
+        ({"num_hidden_layers": 10**400}, "num_hidden_layers", "refused", "positive whole number"),
+        ({"rms_norm_eps": 10**400}, "rms_norm_eps", "refused", "positive number"),
+        ({"rope_theta": 10**400}, "rope_theta", "refused", "positive number"),
+        ({"vocab_size": 10**4000}, "vocab_size", "refused", "at most 2,147,483,647"),
+        ({"rope_parameters": "yarn"}, "rope_parameters", "refused", "as an object"),
+        ({"rope_theta": 1}, "rope_theta", "refused", "above 1"),
         ({"rms_norm_eps": 0}, "rms_norm_eps", "refused", "positive number"),
         ({"tie_word_embeddings": "yes"}, "tie_word_embeddings", "refused", "true or false"),
         ({"eos_token_id": [2, -1]}, "eos_token_id", "refused", "token id"),
@@ -234,3 +242,24 @@ def test_published_smollm2_keys_and_early_exports_go_across(write):
         write(LLAMA, is_llama_config=True, rope_interleaved=False, pad_token_id=-1, initializer_range=1.0)
     )
     assert report.model.pad_token_id is None
+
+
+def test_the_path_is_said_where_the_family_is_wrong(write):
+    path = write(LLAMA, model_type="unheard")
+    with pytest.raises(ConfigError) as caught:
+        read_config(path)
+    assert caught.value.where == f"{path}: model_type"
+
+
+def test_a_dynamic_rope_needs_a_head_of_more_than_two(write):
+    scaling = {"type": "dynamic", "factor": 2.0}
+    assert read_config(write(LLAMA, head_dim=4, rope_scaling=scaling)).ok
+    with pytest.raises(ConfigError, match="dynamic rotary positions"):
+        read_config(write(LLAMA, head_dim=2, rope_scaling=scaling))
+
+
+def test_a_pipe_or_device_is_no_model(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(FileError, match="device or pipe"):
+            read_config(path)

@@ -51,6 +51,11 @@ def test_yarn_factor_follows_from_the_two_contexts():
     ("scaling", "fragment"),
     [
         ({"type": "llama3", "factor": 8.0}, "low_freq_factor"),
+        ({"type": "llama3", **LLAMA3, "low_freq_factor": 4.0}, "low_freq_factor below high_freq_factor"),
+        ({"type": "llama3", **LLAMA3, "low_freq_factor": 5.0}, "low_freq_factor below high_freq_factor"),
+        ({"type": "yarn", "factor": 2.0, "rope_theta": 1}, "rope_theta above 1"),
+        ({"type": "default", "rope_theta": 0.5}, "rope_theta above 1"),
+        ("yarn", "as an object"),
         ({"type": "linear", "factor": "2"}, "factor: a positive number"),
         ({"type": "linear", "factor": 2.0, "mscale": 1.0}, "without mscale"),
         ({"type": "default", "spin": 1.0}, "without spin"),
@@ -79,3 +84,9 @@ def test_same_reading_as_transformers(scaling):
     ours = rope(rope_theta=5e4, rope_scaling=scaling)
     for name, value in theirs.items():
         assert getattr(ours, name, value) == value, name
+
+
+@pytest.mark.parametrize("joined", ["yarn", 3, None, [], {}, {"rope_type": "default"}, {"rope_type": ["yarn"]}])
+def test_what_is_no_rope_at_all_is_a_value_error(joined):
+    with pytest.raises(ValueError, match=r"object|rope_theta|rope_type"):
+        read_rope(joined)

@@ -79,3 +79,34 @@ def test_a_damaged_index_is_left_to_the_converter(model, index):
     directory = model()
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))
     assert read_config(directory).vocabulary.embedding is None
+
+
+@pytest.mark.parametrize("number", ["3", None, 1.5, True, -1, [1]])
+@pytest.mark.parametrize("added", [False, True])
+def test_an_id_that_is_no_id_is_said(model, number, added):
+    directory = model()
+    vocab, tokens = ({}, [{"id": number, "content": "x"}]) if added else ({"x": number}, [])
+    (directory / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocab}, "added_tokens": tokens}))
+    with pytest.raises(FileError, match=r"no vocabulary(.|\n)*whole number(.|\n)*do:"):
+        read_config(directory)
+
+
+@pytest.mark.parametrize("pad", [["<pad>"], 3, False, {"content": ["<pad>"]}])
+def test_a_padding_token_that_is_no_text_is_said(model, pad):
+    with pytest.raises(FileError, match="names no token for padding"):
+        read_config(model(pad=pad))
+
+
+def test_an_embedding_without_rows_is_said(model):
+    directory = model()
+    save_file({"model.embed_tokens.weight": np.float32(1).reshape(())}, directory / "model.safetensors")
+    with pytest.raises(FileError, match=r"one number, not a matrix(.|\n)*embed_tokens"):
+        read_config(directory)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "\ud800", "", ".", "..", "a/b"])
+def test_a_file_name_that_is_none_is_left_to_the_converter(model, name):
+    directory = model()
+    index = {"weight_map": {"model.embed_tokens.weight": name}}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert read_config(directory).vocabulary.embedding is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import tempfile
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from mindport.config import from_dict, read_config, to_dict
 from mindport.config.dialects import DIALECTS
-from mindport.config.schema import shapes
+from mindport.config.schema import count, shapes
 from mindport.config.write import to_huggingface
 from mindport.errors import ConfigError
 
@@ -33,7 +35,7 @@ def llama(draw: st.DrawFn) -> dict:
     return {
         "model_type": "llama", "vocab_size": draw(st.integers(60, 90)), "hidden_size": draw(sizes) * 4,
         "intermediate_size": draw(sizes) * 7, "num_hidden_layers": draw(sizes), "num_attention_heads": groups * kv,
-        "num_key_value_heads": kv, "head_dim": draw(sizes) * 2, "max_position_embeddings": 32,
+        "num_key_value_heads": kv, "head_dim": draw(sizes) * 2 + 2, "max_position_embeddings": 32,
         "rms_norm_eps": draw(st.sampled_from([1e-6, 1e-5])), "rope_theta": 1e5, "rope_scaling": draw(ropes),
         "tie_word_embeddings": draw(st.booleans()), "attention_bias": draw(st.booleans()),
         "mlp_bias": draw(st.booleans()), "eos_token_id": draw(st.sampled_from([None, 2, [2, 3]])),
@@ -79,6 +81,69 @@ def test_every_parameter_has_a_row_of_its_dialect(raw):
 def test_from_dict_refuses_other_fields():
     with pytest.raises(ConfigError, match="colour"):
         from_dict({"model_type": "gpt2", "colour": "red"})
+
+
+FIELDS = {"model_type": "llama", "vocab_size": 60, "hidden_size": 8, "intermediate_size": 7, "num_hidden_layers": 2,
+          "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4, "max_position_embeddings": 32,
+          "rope_theta": 1e4}  # fmt: skip
+WRONG = [
+    ("model_type", "unheard"), ("model_type", 3), ("vocab_size", "60"), ("vocab_size", 60.0), ("vocab_size", None),
+    ("num_hidden_layers", True), ("num_hidden_layers", 0), ("num_hidden_layers", -2), ("num_hidden_layers", 10**9),
+    ("hidden_size", 10**400), ("norm_eps", "1e-5"), ("norm_eps", None), ("norm_eps", 10**400), ("norm_eps", 0),
+    ("norm_eps", float("nan")), ("hidden_act", "gelu_new"), ("hidden_act", ["silu"]), ("norm", "batch"),
+    ("position", "alibi"), ("gated_mlp", 1), ("gated_mlp", None), ("tie_word_embeddings", "no"), ("attn_pdrop", 1.5),
+    ("eos_token_id", "2"), ("eos_token_id", [2, "3"]), ("bos_token_id", [1]), ("dtype", 32), ("rope", 5),
+    ("rope", "yarn"), ("rope", [1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_wrong_value_in_a_manifest_is_refused_by_the_fields_name(name, value):
+    good = to_dict(read(FIELDS))
+    assert from_dict(good)
+    with pytest.raises(ConfigError) as caught:
+        from_dict({**good, name: value})
+    assert name in str(caught.value), caught.value
+
+
+@pytest.mark.parametrize("change", [
+    {"rope_type": "linear"}, {"rope_type": "linear", "factor": None}, {"rope_type": "linear", "factor": "2"},
+    {"rope_type": "linear", "factor": True}, {"rope_type": "linear", "factor": 0}, {"rope_type": "spiral"},
+    {"rope_type": "yarn", "factor": 2.0},
+    {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 1.5},
+    {"rope_theta": None}, {"rope_theta": 1}, {"rope_theta": 10**400}, {"spin": 1},
+    {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8, "low_freq_factor": 4.0,
+     "high_freq_factor": 1.0},
+])  # fmt: skip
+def test_a_rope_without_what_its_type_needs_is_refused(change):
+    good = to_dict(read(FIELDS))
+    with pytest.raises(ConfigError, match="rope"):
+        from_dict({**good, "rope": {**good["rope"], **change}})
+
+
+@pytest.mark.parametrize(("name", "value"), [("num_key_value_heads", 3), ("head_dim", 3), ("position", "learned")])
+def test_values_that_contradict_each_other_are_refused(name, value):
+    with pytest.raises(ConfigError):
+        from_dict({**to_dict(read(FIELDS)), name: value})
+
+
+@pytest.mark.parametrize("values", [None, [], "x", 3])
+def test_what_is_no_object_is_refused(values):
+    with pytest.raises(ConfigError, match="not a model configuration"):
+        from_dict(values)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.one_of(llama(), gpt2()))
+def test_the_count_is_that_of_the_shapes(raw):
+    model = read(raw)
+    assert count(model) == sum(math.prod(shape) for shape in shapes(model).values())
+
+
+def test_counting_takes_no_time_that_grows_with_the_layers():
+    model = dataclasses.replace(read(FIELDS), num_hidden_layers=10**12)
+    one, two = (count(dataclasses.replace(model, num_hidden_layers=n)) for n in (1, 2))
+    assert count(model) == one + (two - one) * (10**12 - 1)
 
 
 def test_transformers_reads_what_we_write():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mindport.debug import FAULTS, applicable, fault_lab, plant
+from mindport.debug import FAULTS, applicable, fault_lab, fingerprints, plant
 from mindport.debug.lessons import eps_table
 from mindport.errors import UsageError
 from mindport.files import sha256
@@ -70,3 +70,16 @@ def test_epsilon_shows_where_activations_are_small():
     errors = [error for _, error in eps_table(1e-5).rows]
     assert errors == sorted(errors)
     assert errors[0] < 1e-5 < errors[-1]
+
+
+def test_the_fingerprints_are_those_the_notebook_describes():
+    theta, mask = fingerprints().values()
+    assert theta.path == mask.path == "blocks.0.attn.context" and theta.state == mask.state == "failed"
+    assert theta.positions[0] <= theta.limit < theta.positions[-1]
+    assert mask.positions[-1] <= mask.limit < mask.positions[0]
+
+
+def test_the_line_on_the_card_says_what_was_planted_into(case):
+    found = case("gpt2-untied-erf")
+    (line,) = fault_lab(found.converted, found.trace).properties()
+    assert line.how.startswith(f"planted into {found.converted.name}, a gpt2 (and one, no_mask, into the code)")

@@ -143,3 +143,28 @@ def test_the_card_names_the_device_that_ours_ran_on(pair):
     elsewhere.about = {**ours.about, "device": "Ascend"}
     assert {line.backend for line in compare(reference, elsewhere).properties()} == {"Ascend"}
     assert {line.backend for line in compare(reference, ours).properties()} == {"CPU"}
+
+
+def test_the_value_nearest_to_its_limit_may_be_one_of_the_whole_model(pair):
+    reference, ours = pair
+    assert 0 < compare(reference, ours).nearest[1] < compare(reference, ours).nearest[2]
+    limit = next(row.whole_limit for row in compare(reference, ours).rows if row.path == "blocks.1")
+    close = changed(ours, "out/blocks.1", lambda array: reference["out/blocks.1"] * np.float32(1 + 0.95 * limit))
+    which, error, allowed = compare(reference, close).nearest
+    assert which == "blocks.1 in the whole model" and allowed == limit and 0.9 * limit < error <= limit
+    assert which in compare(reference, close).properties()[0].figure
+
+
+def test_a_continuation_of_one_token_proves_little_and_says_so(pair):
+    reference, ours = pair
+    dull = lambda array: np.full_like(array, 7)  # noqa: E731
+    found = compare(changed(reference, "greedy", dull), changed(ours, "greedy", dull))
+    line = next(line for line in found.properties() if line.name.startswith("greedy"))
+    assert line.state == "verified" and line.figure.endswith("equal; all one token: proves little")
+    varied = changed(reference, "greedy", lambda array: np.arange(array.size, dtype=array.dtype).reshape(array.shape))
+    assert "one token" not in str(compare(varied, changed(ours, "greedy", lambda _: varied["greedy"])).properties())
+
+
+def test_the_report_holds_the_table_of_the_logits(pair):
+    found = compare(*pair)
+    assert found.logits_table() in found.tables()

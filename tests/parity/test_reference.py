@@ -10,8 +10,11 @@ import pytest
 import torch
 import transformers
 
-from mindport.errors import MappingError
-from mindport.parity.reference import Float64, load, record
+from mindport.errors import BackendError, MappingError
+from mindport.parity import launch, reference
+from mindport.parity.inputs import random_ids
+from mindport.parity.launch import FAILED
+from mindport.parity.reference import Float64, load, record, tokens
 from mindport.parity.taps import is_residual
 from mindport.parity.trace import read_trace
 
@@ -56,6 +59,76 @@ def test_the_yardstick_is_near_and_not_nothing(case):
         assert own < 5e-6
         assert own > 0 or path == "embed"
         assert not is_residual(path) or trace.exact(f"far/{path}") is not None
+
+
+def _tokenizer(directory, vocab, unknown):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel(vocab, unk_token=unknown))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(directory / "tokenizer.json"))
+    (directory / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": unknown})
+    )
+
+
+def test_a_tokenizer_that_knows_no_word_gives_way_to_random_ids(copied):
+    from mindport.config import read_config
+
+    config = read_config(copied).model
+    _tokenizer(copied, {"[UNK]": 0, "sea": 1}, "[UNK]")
+    ids, made_from = tokens(copied, config)
+    assert np.array_equal(ids, random_ids(config)) and "only 2 different tokens" in made_from
+    assert made_from.startswith("random ids, seed")
+    words = dict.fromkeys(["[UNK]", *"the and a boat in of it is level".split()])
+    _tokenizer(copied, {word: i for i, word in enumerate(words)}, "[UNK]")
+    ids, made_from = tokens(copied, config)
+    assert made_from == "two texts" and len(np.unique(ids)) >= 8
+
+
+@pytest.fixture
+def says(monkeypatch, capsys):
+    """The last line of the process when `record` raises."""
+
+    def last(error):
+        def fail(*args, **options):
+            raise error
+
+        monkeypatch.setattr(reference, "record", fail)
+        assert reference.main(["--model", "x", "--out", "y"]) == 2
+        return capsys.readouterr().err
+
+    return last
+
+
+def test_a_failure_ends_with_one_line_that_says_why(says):
+    err = says(RuntimeError("shapes (3, 4) and (5,)\nan essay\nof torch"))
+    assert err.splitlines()[-1] == FAILED + "RuntimeError: shapes (3, 4) and (5,)" and "Traceback" in err
+    assert says(KeyError()).splitlines()[-1] == FAILED + "KeyError"
+    err = says(MappingError("no weights", where="x", got="y"))
+    assert err == FAILED + "MappingError: no weights; where:    x; got:      y\n"
+
+
+def _process(monkeypatch, code):
+    """Let `run_reference` start this code in place of the reference."""
+    popen = launch.subprocess.Popen
+    monkeypatch.setattr(
+        launch.subprocess, "Popen", lambda command, **options: popen([command[0], "-c", code], **options)
+    )
+
+
+@pytest.mark.parametrize(("code", "got"), [
+    (f"import sys; print('noise', file=sys.stderr); sys.exit('{FAILED}KeyError: 3')", "KeyError: 3"),
+    ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+    ("import os; os.kill(os.getpid(), 9)", "signal 9 (the system ended it: perhaps the memory ran out)"),
+    ("import os; os.abort()", "signal 6"),
+    ("raise SystemExit(3)", "it said nothing"),
+])  # fmt: skip
+def test_the_user_gets_one_line_of_a_process_that_failed(code, got, case, tmp_path, monkeypatch, capfd):
+    _process(monkeypatch, code)
+    with pytest.raises(BackendError) as caught:
+        launch.run_reference(case("gpt2-tied").source, tmp_path / "trace")
+    assert caught.value.got == got and FAILED not in capfd.readouterr().err
 
 
 def test_weights_that_are_not_there(case, copied):

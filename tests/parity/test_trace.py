@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from mindport.errors import FileError
-from mindport.parity.trace import ARRAYS, MANIFEST, Trace, read_trace, write_trace
+from mindport.parity import trace
+from mindport.parity.trace import ARRAYS, MANIFEST, VERSION, Trace, read_trace, write_trace
 
 ARRAY = st.one_of(
     arrays_of.arrays(np.float32, arrays_of.array_shapes(max_dims=3, max_side=4)),
@@ -63,7 +64,7 @@ def change(path, **values):
 
 def test_another_version_says_how_to_make_it_again(written):
     change(written, version=0)
-    with pytest.raises(FileError, match=r"another format version(.|\n)*expected: *1(.|\n)*parity\.reference"):
+    with pytest.raises(FileError, match=rf"another format version(.|\n)*expected: *{VERSION}(.|\n)*parity\.reference"):
         read_trace(written)
 
 
@@ -95,10 +96,49 @@ def test_a_manifest_that_lacks_something(written):
         read_trace(written)
 
 
+def seal(path, **values):
+    """Change a manifest and its digest with it, as a careless writer could."""
+    manifest = {**json.loads((path / MANIFEST).read_text()), **values}
+    del manifest["digest"]
+    (path / MANIFEST).write_text(json.dumps({**manifest, "digest": trace.digest(manifest)}))
+
+
 def test_a_manifest_that_disagrees(written):
-    change(written, arrays={"x": {"at": "x", "shape": [4], "dtype": "float32"}})
+    seal(written, arrays={"x": {"at": "x", "shape": [4], "dtype": "float32"}})
     with pytest.raises(FileError, match="disagree"):
         read_trace(written)
+
+
+EDITS = {
+    "a value": lambda m: m["model"].update(hidden_size=8),
+    "a number's kind": lambda m: m.update(loss=1),
+    "another seed": lambda m: m.update(seed=2),
+    "a key more": lambda m: m.update(extra=None),
+    "a key less": lambda m: m.pop("seed"),
+    "an array's name": lambda m: m["arrays"].update(y=m["arrays"].pop("x")),
+    "an array less": lambda m: m["arrays"].pop("x"),
+    "the digest of the arrays": lambda m: m["files"][ARRAYS].update(sha256="0" * 64),
+    "no digest": lambda m: m.pop("digest"),
+    "another digest": lambda m: m.update(digest="0" * 64),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_any_edit_of_the_manifest_is_refused(edit, tmp_path):
+    about = {"seed": 1, "loss": 1.0, "model": {"hidden_size": 4, "ids": (1, 2)}, "paths": {"a": "é"}}
+    path = write_trace(Trace(about, {"x": np.ones(3, np.float32)}), tmp_path / "trace")
+    read = read_trace(path)
+    assert read.about["model"] == {"hidden_size": 4, "ids": [1, 2]} and "digest" not in read.about
+    manifest = json.loads((path / MANIFEST).read_text())
+    EDITS[edit](manifest)
+    (path / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(FileError, match=r"damaged(.|\n)*parity\.reference"):
+        read_trace(path)
+
+
+def test_a_trace_that_was_read_can_be_written_again(written, tmp_path):
+    again = read_trace(write_trace(read_trace(written), tmp_path / "again"))
+    assert np.array_equal(again["x"], np.ones(3, np.float32))
 
 
 def test_an_array_that_is_not_there(written):

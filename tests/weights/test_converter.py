@@ -275,10 +275,86 @@ def test_overwrite_replaces_earlier_results_only(tmp_path: Path) -> None:
     assert (mine / "thesis.txt").exists()
 
 
+MARKS = {"mindspore": "mindport.json", "huggingface": "mindport-export.json"}
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "", "3", '"mindpor"', '{"format": 1}'])
+@pytest.mark.parametrize("to", MARKS)
+def test_a_foreign_file_of_the_marks_name_protects_nothing_from_being_spared(
+    to: str, content: str, tmp_path: Path
+) -> None:
+    source, mine = make(tmp_path / "hf"), tmp_path / "mine"
+    convert(source, tmp_path / "ms", **QUIET)
+    mine.mkdir()
+    (mine / MARKS[to]).write_text(content)
+    (mine / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match="earlier result only"):
+        convert(source if to == "mindspore" else tmp_path / "ms", mine, to=to, overwrite=True, **QUIET)
+    assert (mine / "thesis.txt").exists()
+
+
+def test_the_source_of_the_weights_is_never_overwritten(tmp_path: Path) -> None:
+    """Not even where it is an earlier export of ours."""
+    convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    convert(tmp_path / "ms", tmp_path / "export", to="huggingface", **QUIET)
+    convert(tmp_path / "export", tmp_path / "again", **QUIET)
+    with pytest.raises(UsageError, match="must lie apart"):
+        convert(tmp_path / "again", tmp_path / "export", to="huggingface", overwrite=True, **QUIET)
+    assert (tmp_path / "export/model.safetensors").exists()
+
+
+def test_what_appears_during_a_conversion_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = writers.Writer.write
+
+    def meanwhile(self: Any, name: str, x: np.ndarray) -> None:
+        (tmp_path / "ms").mkdir(exist_ok=True)
+        (tmp_path / "ms/thesis.txt").touch()
+        write(self, name, x)
+
+    monkeypatch.setattr(writers.Writer, "write", meanwhile)
+    with pytest.raises(FileError, match="appeared meanwhile"):
+        convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    assert (tmp_path / "ms/thesis.txt").exists() and not list(tmp_path.glob(".ms*"))
+
+
+def test_a_config_of_another_name_is_no_source(tmp_path: Path) -> None:
+    source = make(tmp_path / "hf")
+    (source / "other.json").write_text((source / "config.json").read_text())
+    with pytest.raises(UsageError, match=r"another name(.|\n)*do:"):
+        convert(source / "other.json", tmp_path / "ms", **QUIET)
+    with pytest.raises(UsageError, match="must lie apart"):
+        convert(source / "config.json", source / "ms", **QUIET)
+    assert convert(source / "config.json", tmp_path / "ms", **QUIET).ok
+
+
+def test_the_working_directory_is_no_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make(tmp_path / "hf")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(FileError, match=r"working directory(.|\n)*do:"):
+        convert(source, ".", **QUIET)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "hf"]
+
+
+def test_a_link_to_an_empty_directory_is_a_target(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert convert(make(tmp_path / "hf"), tmp_path / "link", **QUIET).ok
+    assert len(load(tmp_path / "real")) == 30
+
+
+def test_what_interrupted_runs_left_is_named(tmp_path: Path) -> None:
+    for name in (".m[s].1.part", ".m[s].2.old", ".other.3.part"):
+        (tmp_path / name).mkdir()
+    notes = convert(make(tmp_path / "hf"), tmp_path / "m[s]", **QUIET).notes
+    (note,) = (note for note in notes if "interrupted" in note)
+    assert ".m[s].1.part, .m[s].2.old" in note and "other" not in note
+
+
 def test_a_full_disk_is_said_before_the_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10))
-    with pytest.raises(FileError, match="the disk cannot hold"):
+    with pytest.raises(FileError, match=r"the disk cannot hold(.|\n)*0.00 MB free(.|\n)*0.0[1-9] MB"):
         convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
 
 

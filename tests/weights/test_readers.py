@@ -8,13 +8,14 @@ import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from mindport.errors import FileError
+from mindport.errors import FileError, MappingError
 from mindport.weights import convert, open_hf
 from tests.weights.models import LLAMA, make, save, tensors_of
 
@@ -127,6 +128,17 @@ BROKEN: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "GGUF and config": (lambda d: _only(d, "model.gguf", "config.json"), ("weights of another format",)),
     "config only": (lambda d: _only(d, "config.json"), ("no weights here", "finish the download")),
     "adapter": (lambda d: _only(d, "adapter_model.safetensors", "config.json"), ("adapter", "merge_and_unload")),
+    "name of 5000 characters": (
+        lambda d: _index(d, lambda m: m.update(dict.fromkeys(m, "x" * 5000))),
+        ("fits no disk",),
+    ),
+    "a name twice in the index": (
+        lambda d: _replace(d, f'{{"weight_map": {{"a": "{SHARD1}", "a": "{SHARD2}"}}}}'),
+        ("'a' stands there twice", INDEX),
+    ),
+    "pipe for a shard": (lambda d: ((d / SHARD1).unlink(), os.mkfifo(d / SHARD1)), ("pipe or device", SHARD1)),
+    "pipe for the index": (lambda d: ((d / INDEX).unlink(), os.mkfifo(d / INDEX)), ("pipe or device", INDEX)),
+    "directory for a shard": (lambda d: ((d / SHARD1).unlink(), (d / SHARD1).mkdir()), ("not a file", SHARD1)),
     "converted already": (lambda d: (d / "mindport.json").write_text("{}"), ("converted already", "huggingface")),
     "no such directory": (shutil.rmtree, ("no such directory",)),
 }
@@ -207,6 +219,57 @@ def test_a_hostile_bin_is_refused_and_nothing_runs(tmp_path: Path) -> None:
         with pytest.raises(FileError, match="nothing in it was executed"):
             open_hf(directory)
     assert not trace.exists()
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+def test_torchs_advice_to_let_a_file_run_is_not_passed_on(tmp_path: Path) -> None:
+    contents = ({"x": Hostile(tmp_path / "executed")}, {"x": pickle.PickleBuffer})
+    for content in contents:
+        with pytest.raises(FileError, match="to be called") as raised:
+            open_hf(_bin(tmp_path / "hf", content))
+        assert "weights_only" not in str(raised.value), raised.value
+    (tmp_path / "hf/pytorch_model.bin").write_bytes(pickle.dumps(contents[0]))
+    with pytest.raises(FileError) as raised:
+        open_hf(tmp_path / "hf")
+    assert "weights_only" not in str(raised.value), raised.value
+
+
+ODD: dict[str, Callable[[Any, Any], object]] = {
+    "sparse": lambda torch, x: {"a": x.to_sparse()},
+    "compressed": lambda torch, x: {"a": x.to_sparse_csr()},
+    "meta": lambda torch, x: {"a": x.to("meta")},
+    "integer name": lambda torch, x: {7: x, "b": x},
+    "tuple for a name": lambda torch, x: {("a", "b"): x},
+    "number for a tensor": lambda torch, x: {"a": 1.0},
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("odd", ODD)
+def test_a_bin_with_tensors_that_hold_no_plain_numbers_is_refused(odd: str, tmp_path: Path) -> None:
+    import torch
+
+    with pytest.raises(FileError, match="more than dense tensors with names"):
+        open_hf(_bin(tmp_path, ODD[odd](torch, torch.ones(3, 4))))
+
+
+def test_a_lazily_negated_tensor_is_read_by_value(tmp_path: Path) -> None:
+    import torch
+
+    x = torch.complex(torch.ones(3), torch.tensor([1.0, 2.0, 3.0])).conj().imag
+    assert x.is_neg()
+    assert open_hf(_bin(tmp_path, {"x": x})).read("x").tolist() == [-1.0, -2.0, -3.0]
+
+
+def test_a_complex_tensor_is_refused(tmp_path: Path) -> None:
+    import torch
+
+    source = make(tmp_path / "hf")
+    state = {name: torch.from_numpy(x) for name, x in load_file(source / "model.safetensors").items()}
+    (source / "model.safetensors").unlink()
+    _bin(source, state | {"model.norm.weight": torch.ones(20, dtype=torch.complex64).conj()})
+    with pytest.raises(MappingError, match=r"precision(.|\n)*model.norm.weight complex64"):
+        convert(source, tmp_path / "ms", progress=False)
 
 
 @pytest.mark.parametrize("content", [{"model": {}, "epoch": 3}, [1, 2], {}])

@@ -53,6 +53,14 @@ def _manifest(directory: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def _model(directory: Path, **changes: Any) -> None:
+    _manifest(directory, model=json.loads((directory / "mindport.json").read_text())["model"] | changes)
+
+
+def _source(directory: Path, **changes: Any) -> None:
+    _manifest(directory, source=json.loads((directory / "mindport.json").read_text())["source"] | changes)
+
+
 def _edit(directory: Path, change: Callable[[dict[str, np.ndarray]], object]) -> None:
     """Change the tensors and make the manifest agree with the new bytes."""
     path = directory / "model.safetensors"
@@ -81,6 +89,23 @@ FAULTS: dict[str, tuple[Callable[[Path], object], type[MindPortError], str]] = {
         FileError,
         "is missing",
     ),
+    "files as a list": (lambda d: _manifest(d, files=["model.safetensors"]), FileError, "damaged"),
+    "files without bytes": (lambda d: _manifest(d, files={"model.safetensors": {}}), FileError, "was changed"),
+    "files of numbers": (lambda d: _manifest(d, files={"model.safetensors": 3}), FileError, "damaged"),
+    "no files": (lambda d: _manifest(d, files={}), FileError, "other weight files than lie there"),
+    "a weight file more": (lambda d: (d / "model.ckpt").touch(), FileError, r"other weight(.|\n)*model.ckpt"),
+    "dtype of a number": (lambda d: _manifest(d, dtype=32), FileError, "damaged(.|\n)*dtype"),
+    "allowed as text": (lambda d: _manifest(d, allowed="key"), FileError, "damaged(.|\n)*allowed"),
+    "source with a wrong field": (lambda d: _source(d, headers=[]), FileError, "damaged(.|\n)*headers"),
+    "source with a wrong prefix": (lambda d: _source(d, prefix=None), FileError, "damaged(.|\n)*prefix"),
+    "source with a prefix of none": (lambda d: _source(d, prefix="x"), FileError, "damaged(.|\n)*prefix"),
+    "source whose files have no digest": (lambda d: _source(d, files={"a": {}}), FileError, "damaged(.|\n)*files"),
+    "source that leads out": (lambda d: _source(d, headers={"../x": "{}"}), FileError, "damaged(.|\n)*headers"),
+    "source of half a letter": (lambda d: _source(d, headers={"x": "\ud800"}), FileError, "damaged(.|\n)*headers"),
+    "tensors that lead out": (lambda d: _source(d, tensors={"x": "/etc/x"}), FileError, "damaged(.|\n)*tensors"),
+    "index of another model": (lambda d: _source(d, index="x"), FileError, "damaged(.|\n)*index"),
+    "model with text for a number": (lambda d: _model(d, vocab_size="41"), MindPortError, "vocab_size"),
+    "model of a billion layers": (lambda d: _model(d, num_hidden_layers=10**9), MindPortError, "num_hidden_layers"),
     "missing tensor": (lambda d: _edit(d, lambda t: t.pop("norm.weight")), MappingError, "missing: norm.weight"),
     "tensor too many": (
         lambda d: _edit(d, lambda t: t.update(x=np.ones(1, np.float32))),

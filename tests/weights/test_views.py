@@ -15,6 +15,7 @@ from mindport.weights import (
     dtype_policy,
     key_difference,
     name_table,
+    natural,
     tensor_under_each_name,
 )
 from tests.weights.models import make
@@ -24,7 +25,11 @@ from tests.weights.models import make
 def test_raw_lists_differ_and_translated_ones_do_not(family: str, tmp_path: Path) -> None:
     source = make(tmp_path, family)
     raw, renamed = key_difference(source), key_difference(source, renamed=True)
-    assert not raw.ok and len(raw.only_left) == len(raw.left_names) and raw.left_names == tuple(sorted(raw.left_names))
+    assert (
+        not raw.ok
+        and len(raw.only_left) == len(raw.left_names)
+        and raw.left_names == tuple(sorted(raw.left_names, key=natural))
+    )
     assert renamed.ok and renamed.tables() == () and renamed.only_left == renamed.only_right == ()
 
 
@@ -36,7 +41,38 @@ def test_the_difference_names_both_sides(tmp_path: Path) -> None:
     difference = key_difference(source, renamed=True)
     assert (difference.only_left, difference.only_right) == (("model.extra",), ("model.norm.weight",))
     assert not difference.ok and "1 only in the first, 1 only in the second" in difference.headline()
-    assert [table.rows for table in difference.tables()] == [[("model.extra", "model.norm.weight")]]
+    assert [table.rows for table in difference.tables()] == [[("model.extra", 1, "model.norm.weight", 1)]]
+
+
+def test_equal_names_of_all_layers_share_a_row(tmp_path: Path) -> None:
+    difference = key_difference(make(tmp_path, "gpt2"))
+    rows = {row[0]: row[1] for row in difference.tables()[0].rows}
+    assert rows["transformer.h.{}.ln_1.weight"] == 3 and rows["transformer.wte.weight"] == 1
+    assert sum(count for count in rows.values() if count) == len(difference.left_names)
+
+
+def test_the_fates_of_all_layers_share_a_row_and_the_json_keeps_each(tmp_path: Path) -> None:
+    report = convert(make(tmp_path / "hf", "gpt2"), tmp_path / "ms", progress=False)
+    rows = {row[0]: row for row in report.fate_table().rows}
+    fused = rows["transformer.h.{}.attn.c_attn.weight"]
+    assert fused[2].split(", ")[0] == "blocks.{}.attn.q.weight" and fused[3] == "split_qkv" and fused[-1] == 3
+    assert rows["transformer.wte.weight"][2] == "embed.weight"
+    assert sum(row[-1] for row in rows.values()) == len(report.fates) == len(report.as_dict()["fates"])
+
+
+def test_a_layer_that_is_unlike_its_siblings_keeps_its_name(tmp_path: Path) -> None:
+    source = make(tmp_path / "hf")
+    tensors = load_file(source / "model.safetensors")
+    name = "model.layers.1.self_attn.q_proj.weight"
+    tensors[name] = tensors[name].astype("float16")
+    save_file(tensors, source / "model.safetensors")
+    rows = {row[0]: row[-1] for row in convert(source, tmp_path / "ms", progress=False).fate_table().rows}
+    assert (rows[name], rows["model.layers.{}.self_attn.q_proj.weight"]) == (1, 2)
+
+
+def test_layers_are_sorted_as_numbers() -> None:
+    names = ["h.10.a", "h.2.a", "h.2.b", "final", "h.0.a"]
+    assert sorted(names, key=natural) == ["final", "h.0.a", "h.2.a", "h.2.b", "h.10.a"]
 
 
 def test_the_table_of_renames_has_a_row_for_each_kind(tmp_path: Path) -> None:

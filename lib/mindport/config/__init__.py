@@ -2,8 +2,18 @@
 
 from mindport.config.dialects import DIALECTS, dialect_for
 from mindport.config.model_config import ModelConfig, Rope
-from mindport.config.read import read_config
+from mindport.config.read import inspect_config, read_config
 from mindport.config.report import ConfigReport
 from mindport.config.write import from_dict, to_dict
 
-__all__ = ["DIALECTS", "ConfigReport", "ModelConfig", "Rope", "dialect_for", "from_dict", "read_config", "to_dict"]
+__all__ = [
+    "DIALECTS",
+    "ConfigReport",
+    "ModelConfig",
+    "Rope",
+    "dialect_for",
+    "from_dict",
+    "inspect_config",
+    "read_config",
+    "to_dict",
+]

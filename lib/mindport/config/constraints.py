@@ -78,6 +78,9 @@ def _heads(config: ModelConfig, raw: Mapping[str, Any]) -> list[Constraint]:
     if config.position == "rope":
         rows.append(_rule("rotary positions turn pairs", config.head_dim % 2 == 0, f"head_dim {config.head_dim}",
                           "an even number", "rotary embedding needs an even head_dim"))  # fmt: skip
+    if config.rope is not None and config.rope.rope_type == "dynamic":
+        rows.append(_rule("dynamic rotary positions have a base", config.head_dim > 2, f"head_dim {config.head_dim}",
+                          "more than 2", "the base is stretched by the power d / (d - 2)"))  # fmt: skip
     return [*rows, fused_attention(config)]
 
 
@@ -102,7 +105,7 @@ def _tokens(config: ModelConfig, vocabulary: Vocabulary) -> list[Constraint]:
             known = max(ids) < config.vocab_size
             rows.append(Constraint(f"{name} is a token", "pass" if known else "warning", str(value),
                                    f"below vocab_size {config.vocab_size}",
-                                   "" if known else "no weight depends on it; generation stops at another"))  # fmt: skip
+                                   "" if known else "no weight depends on it; generation stops elsewhere"))  # fmt: skip
     if vocabulary.pad is not None and config.pad_token_id is not None:
         same = vocabulary.pad == config.pad_token_id
         rows.append(Constraint("tokenizer and config pad alike", "pass" if same else "warning", str(vocabulary.pad),

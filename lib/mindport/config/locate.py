@@ -6,6 +6,14 @@ from pathlib import Path
 
 from mindport.errors import FileError, some
 
+LONGEST = 255  # bytes of a file's name on the usual disks
+
+
+def is_plain(name: str) -> bool:
+    """Whether it is the name of a file in a directory, and not a path that leads elsewhere."""
+    fits = 0 < len(name.encode("utf-8", "surrogatepass")) <= LONGEST
+    return fits and Path(name).name == name and name not in (".", "..") and "\0" not in name
+
 
 def find_config(path: Path) -> Path:
     """The config.json that `path` is or holds.
@@ -19,6 +27,8 @@ def find_config(path: Path) -> Path:
         return path / "config.json"
     if not path.exists():
         raise FileError("there is no such directory", where=path, do="name a Hugging Face directory")
+    if not path.is_dir():
+        raise FileError("a device or pipe, not a directory", where=path, do="name a Hugging Face directory")
     names = sorted(item.name for item in path.iterdir())
     if not names:
         what, do = "the directory is empty", "the download has not begun, or this is another folder"

@@ -55,7 +55,7 @@ def inspect_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
     raw = read_json(file)
     if not isinstance(raw, dict):
         raise ConfigError("config.json must hold one object", where=file, got=type(raw).__name__)
-    dialect = dialect_for(raw.get("model_type"))
+    dialect = dialect_for(raw.get("model_type"), f"{file}: model_type")
     joined, faults = _join(raw, dialect)
     rows, values = _fields(joined, dialect, faults)
     faults = {_spelled(key, raw): note for key, note in faults.items()}
@@ -124,7 +124,7 @@ def _absent(field: Field, raw: Mapping[str, Any], dialect: Dialect) -> FieldSour
 def _derive(name: str, derived: Derived, read: Callable[[Any], Any], raw: Mapping[str, Any]) -> FieldSource:
     try:
         return FieldSource(name, read(derived.compute(raw)), "derived", derived.how)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    except (KeyError, TypeError, ValueError, ArithmeticError):
         return FieldSource(name, None, "missing", f"{name} does not follow: {derived.how}")
 
 

@@ -5,6 +5,7 @@ A number written as text ("12") is a fault of the file that its writer should kn
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 ACTIVATIONS = {
@@ -17,18 +18,27 @@ ACTIVATIONS = {
     "relu": "relu",
 }
 DTYPES = ("float32", "float16", "bfloat16")
+LARGEST = 2**31 - 1  # what an index of 32 bits reaches
+LAYERS = 10_000  # the deepest published models have some hundreds
 
 
 def positive_int(value: Any) -> int:
-    """A whole number above zero."""
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ValueError("a positive whole number")
+    """A whole number above zero that an index can reach."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= LARGEST:
+        raise ValueError(f"a positive whole number, at most {LARGEST:,}")
+    return value
+
+
+def layer_count(value: Any) -> int:
+    """A number of layers; names are made for each, so that a mistyped one must not come through."""
+    if positive_int(value) > LAYERS:
+        raise ValueError(f"at most {LAYERS:,} layers")
     return value
 
 
 def positive_float(value: Any) -> float:
     """A finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= sys.float_info.max:
         raise ValueError("a positive number")
     return float(value)
 

@@ -57,10 +57,12 @@ def read_rope(joined: Mapping[str, Any]) -> Rope:
     Raises:
         ValueError: an unknown type, a missing or superfluous key, or a bad value.
     """
+    if not isinstance(joined, Mapping):
+        raise ValueError("an object of names and numbers")
     kind = joined.get("rope_type", "default")
     if not isinstance(kind, str) or kind not in NEEDED:
         raise ValueError(f"rope_type one of {', '.join(NEEDED)}, not {kind!r}")
-    if missing := [key for key in NEEDED[kind] if joined.get(key) is None]:
+    if missing := [key for key in ("rope_theta", *NEEDED[kind]) if joined.get(key) is None]:
         raise ValueError(f"{kind} rope scaling with {', '.join(missing)}")
     if joined.get("partial_rotary_factor") not in (None, 1):
         raise ValueError("partial_rotary_factor 1: partly rotated heads are not computed by this family")
@@ -70,7 +72,9 @@ def read_rope(joined: Mapping[str, Any]) -> Rope:
         raise ValueError(f"{kind} rope parameters without {', '.join(extra)}")
     taken = {"rope_theta", *NEEDED[kind], *OPTIONAL.get(kind, ())}
     values = {key: _value(key, joined[key]) for key in taken if joined.get(key) is not None}
-    return Rope(rope_type=kind, **values)  # type: ignore[arg-type]
+    rope = Rope(rope_type=kind, **values)  # type: ignore[arg-type]
+    _check_sense(rope)
+    return rope
 
 
 _NAMES = {field.name for field in fields(Rope)}
@@ -81,6 +85,15 @@ def _value(key: str, value: Any) -> Any:
         return _READ.get(key, positive_float)(value)
     except ValueError as expected:
         raise ValueError(f"{key}: {expected}, not {value!r}") from None
+
+
+def _check_sense(rope: Rope) -> None:
+    """Numbers that are legal each by itself, and from which no frequencies follow."""
+    if rope.rope_theta <= 1:
+        raise ValueError(f"rope_theta above 1, not {rope.rope_theta:g}: the wavelengths grow with its powers")
+    low, high = rope.low_freq_factor, rope.high_freq_factor
+    if low is not None and high is not None and low >= high:
+        raise ValueError(f"low_freq_factor below high_freq_factor, not {low:g} and {high:g}: a band lies between them")
 
 
 def _merge(joined: dict[str, Any], source: str, part: Any) -> None:

@@ -90,7 +90,12 @@ def parameters(config: ModelConfig) -> Iterator[tuple[str, Param]]:
 
 def count(config: ModelConfig) -> int:
     """How many numbers the model holds; a tied head counts once."""
-    return sum(math.prod(shape) for shape in shapes(config).values())
+    dims, total = config.dims, 0
+    for param in PARAMS:
+        if param.when(config):
+            size = math.prod(dims[letter] for letter in param.shape.split())
+            total += size * (config.num_hidden_layers if LAYER in param.name else 1)
+    return total
 
 
 def schema_table(config: ModelConfig) -> Table:

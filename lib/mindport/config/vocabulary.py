@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mindport.config.dialect import Dialect
+from mindport.config.locate import is_plain
+from mindport.config.readers import token_id
 from mindport.errors import FileError
 from mindport.files import read_json
 
@@ -45,15 +47,22 @@ def _token_ids(path: Path) -> dict[str, int]:
     try:
         vocab = content["model"]["vocab"]
         pairs = vocab.items() if isinstance(vocab, dict) else ((item[0], i) for i, item in enumerate(vocab))
-        return {**dict(pairs), **{token["content"]: token["id"] for token in content.get("added_tokens", ())}}
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise FileError("tokenizer.json has no vocabulary", where=path, got=repr(error)) from None
+        ids = {**dict(pairs), **{token["content"]: token["id"] for token in content.get("added_tokens", ())}}
+        return {token: token_id(number) for token, number in ids.items()}
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        raise FileError("tokenizer.json has no vocabulary", where=path, got=repr(error),
+                        expected="an id, a whole number from 0, for each token",
+                        do="download or save the tokenizer again") from None  # fmt: skip
 
 
 def _pad_token(path: Path) -> str | None:
     content: Any = read_json(path) if path.is_file() else {}
     token = content.get("pad_token") if isinstance(content, dict) else None
-    return token.get("content") if isinstance(token, dict) else token
+    text = token.get("content") if isinstance(token, dict) else token
+    if text is not None and not isinstance(text, str):
+        raise FileError("tokenizer_config.json names no token for padding", where=path, got=f"pad_token {token!r}",
+                        expected="a token's text", do="download or save the tokenizer again")  # fmt: skip
+    return text
 
 
 def _embedding_rows(directory: Path, dialect: Dialect) -> int | None:
@@ -75,7 +84,7 @@ def _file_of(directory: Path, name: str) -> str:
         return "model.safetensors"
     listed = content.get("weight_map") if isinstance(content, dict) else None
     file = listed.get(name) if isinstance(listed, dict) else None
-    return file if isinstance(file, str) and Path(file).name == file else "no such file"
+    return file if isinstance(file, str) and is_plain(file) else "no such file"
 
 
 def _rows(file: Path, name: str) -> int | None:
@@ -83,6 +92,10 @@ def _rows(file: Path, name: str) -> int | None:
 
     try:
         with safe_open(file, "np") as weights:
-            return weights.get_slice(name).get_shape()[0] if name in weights.keys() else None
+            shape = weights.get_slice(name).get_shape() if name in weights.keys() else None
     except (SafetensorError, OSError) as error:
         raise FileError("the weights file is damaged", where=file, got=error, do="download it again") from None
+    if shape == []:
+        raise FileError("the embedding is one number, not a matrix", where=f"{file}: {name}",
+                        do="download or save it again")  # fmt: skip
+    return shape[0] if shape else None

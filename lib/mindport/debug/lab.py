@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mindport.config import ModelConfig
-from mindport.debug.faults import Fault, applicable, plant
+from mindport.debug.faults import FAULTS, Fault, applicable, plant
 from mindport.debug.mask import without_mask
 from mindport.parity.compare import compare_forward, first_divergence
 from mindport.parity.launch import run_reference
@@ -49,10 +51,17 @@ class Trial:
 
 @dataclass(frozen=True)
 class LabReport(Result):
-    """All trials, and the model without a fault."""
+    """All trials, and the model without a fault.
+
+    Attributes:
+        trials: one a fault.
+        false_alarm: what was found in the model without a fault; None is right.
+        model: what the faults were planted into.
+    """
 
     trials: tuple[Trial, ...]
     false_alarm: Divergence | None
+    model: str
 
     @property
     def ok(self) -> bool:
@@ -83,7 +92,7 @@ class LabReport(Result):
         return (Table("planted faults", columns, rows),)
 
     def properties(self) -> tuple[Property, ...]:
-        how = "faults planted in the converted weights, module by module against the reference's trace"
+        how = f"planted into {self.model} (and one, no_mask, into the code), each module on the reference's own input"
         return (verdict("a converter's fault is named by its first wrong module", self.ok, how, self.headline()),)
 
 
@@ -101,17 +110,24 @@ def fault_lab(converted: Path | str, trace: Path | str) -> LabReport:
     with without_mask():
         rows = examine(converted, reference)
     trials.append(_judge("no_mask", "(the code, not the converter) no causal mask", "blocks.0.attn.context", rows))
-    return LabReport(tuple(trials), first_divergence(examine(converted, reference)))
+    alarm = first_divergence(examine(converted, reference))
+    return LabReport(tuple(trials), alarm, f"{converted.name}, a {config.model_type}")
 
 
 def bundled_lab(name: str = "tiny-gpt2") -> LabReport:
     """The lab on a bundled model, which is converted and traced for it."""
-    source = resolve(name)
-    with tempfile.TemporaryDirectory(prefix="mindport-lab-") as aside:
-        converted, trace = Path(aside) / "converted", Path(aside) / "trace"
-        convert(source, converted, progress=False)
-        run_reference(source, trace, progress=False)
-        return fault_lab(converted, trace)
+    with _bundled(name) as (converted, trace):
+        return replace(fault_lab(converted, trace), model=f"the bundled {name}")
+
+
+def fingerprints(name: str = "tiny-llama") -> dict[str, Row]:
+    """Two faults of attention in a bundled model with rotary positions: the row of the first wrong value of each."""
+    with _bundled(name) as (converted, trace):
+        reference = read_trace(trace)
+        turned = examine(plant(converted, "theta", converted.parent / "theta"), reference)
+        with without_mask():
+            unmasked = examine(converted, reference)
+    return {FAULTS["theta"].what: _first_wrong(turned), "no causal mask": _first_wrong(unmasked)}
 
 
 def examine(converted: Path | str, reference: Trace) -> tuple[Row, ...]:
@@ -119,6 +135,21 @@ def examine(converted: Path | str, reference: Trace) -> tuple[Row, ...]:
     from mindport.parity.ours import observe
 
     return compare_forward(reference, observe(Path(converted), reference, forward_only=True))
+
+
+@contextmanager
+def _bundled(name: str) -> Iterator[tuple[Path, Path]]:
+    """A bundled model, converted, and its reference's trace, for as long as the block runs."""
+    source = resolve(name)
+    with tempfile.TemporaryDirectory(prefix="mindport-lab-") as aside:
+        converted, trace = Path(aside) / "converted", Path(aside) / "trace"
+        convert(source, converted, progress=False)
+        run_reference(source, trace, progress=False)
+        yield converted, trace
+
+
+def _first_wrong(rows: tuple[Row, ...]) -> Row:
+    return next(row for row in rows if row.state == "failed")
 
 
 def _trial(fault: Fault, config: ModelConfig, converted: Path, reference: Trace, aside: Path) -> Trial:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import inspect
 import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 PRE = "margin:0;padding:.8em;overflow-x:auto;white-space:pre;font:.85em/1.45 monospace;background:#f6f8fa;color:#1b1f24"
@@ -13,40 +12,27 @@ PRE = "margin:0;padding:.8em;overflow-x:auto;white-space:pre;font:.85em/1.45 mon
 
 @dataclass(frozen=True)
 class Listing:
-    """One or more sources beside each other."""
+    """A source, with a heading where it has one."""
 
-    titles: tuple[str, ...]
-    texts: tuple[str, ...]
+    title: str
+    text: str
 
     def __repr__(self) -> str:
-        return "\n\n".join(f"# {title}\n{text}" for title, text in zip(self.titles, self.texts, strict=True))
+        return f"# {self.title}\n{self.text}" if self.title else self.text
 
     def _repr_html_(self) -> str:
-        columns = "".join(map(_column, self.titles, self.texts))
-        grid = f"display:grid;grid-template-columns:repeat({len(self.texts)},minmax(0,1fr));gap:1em"
-        return f'<div style="{grid}">{columns}</div>'
+        heading = f"<b>{html.escape(self.title)}</b>" if self.title else ""
+        return f'<div>{heading}<pre style="{PRE}">{html.escape(self.text)}</pre></div>'
 
 
-def source(thing: object) -> Listing:
-    """The source of a function or class, or a text as it is."""
-    return Listing((_title(thing),), (_text(thing),))
+def source(thing: object, *, title: str = "") -> Listing:
+    """The source of a function or class under its full name, or a text as it is.
 
-
-def side_by_side(left: object, right: object, *, titles: Sequence[str] | None = None) -> Listing:
-    """Two sources in two columns; each is a function, a class, or a text."""
-    names = tuple(titles) if titles else (_title(left), _title(right))
-    return Listing(names, (_text(left), _text(right)))
-
-
-def _title(thing: object) -> str:
+    Args:
+        thing: a function, a class, or a text.
+        title: the heading; a text has none of its own.
+    """
     if isinstance(thing, str):
-        return "text"
-    return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__name__)}"
-
-
-def _text(thing: object) -> str:
-    return textwrap.dedent(thing if isinstance(thing, str) else inspect.getsource(thing)).strip("\n")  # type: ignore[arg-type]
-
-
-def _column(title: str, text: str) -> str:
-    return f'<div><b>{html.escape(title)}</b><pre style="{PRE}">{html.escape(text)}</pre></div>'
+        return Listing(title, thing.strip("\n"))
+    name = f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__name__)}"
+    return Listing(title or name, textwrap.dedent(inspect.getsource(thing)).strip("\n"))  # type: ignore[arg-type]

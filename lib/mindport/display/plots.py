@@ -1,4 +1,4 @@
-"""Plots of errors: logarithmic, with the limit drawn in, in colours that everybody can tell apart.
+"""Plots of errors: logarithmic, with their limits drawn in, in colours that everybody can tell apart.
 
 A zero has no place on a logarithmic axis and a NaN has none anywhere: both are counted on the plot in words.
 """
@@ -14,28 +14,49 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from mindport.parity.rows import Row
+
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 MARKERS = "osD^vP"
-MOST_BARS = 40
 DENSE = 64  # points; above it markers would cover the line
+RELATIVE = "error ÷ largest value"
 
 
-def error_by_position(
-    series: Mapping[str, Sequence[float]], *, limit: float | None = None, title: str = "error by position"
-) -> Figure:
-    """Error at each position of the sequence, one line a series."""
-    return lines(series, title=title, x="position in the sequence", y="max abs error", limit=limit)
+def error_by_layer(layers: Sequence[Row]) -> Figure:
+    """The error after each layer, alone and in the whole model, each with the limits that it is held to.
+
+    Args:
+        layers: the rows of whole layers, as `Comparison.layers()` gives them.
+    """
+    whole = [math.nan if row.whole_limit is None else row.whole_limit for row in layers]
+    series = {
+        "whole model": [row.whole for row in layers],
+        "alone": [row.relative for row in layers],
+        "torch itself, alone": [row.own for row in layers],
+    }
+    limits = {"whole model": whole, "alone": [row.limit for row in layers]}
+    return lines(series, limits=limits, title="error after each layer", x="layer", y=RELATIVE)
 
 
-def error_by_layer(
-    series: Mapping[str, Sequence[float]], *, limit: float | None = None, title: str = "error by layer"
-) -> Figure:
-    """Error after each layer, one line a series."""
-    return lines(series, title=title, x="layer", y="max abs error", limit=limit)
+def error_by_position(rows: Mapping[str, Row]) -> Figure:
+    """The error at each position of the sequence, with the limit of the whole row.
+
+    Args:
+        rows: label to a row that has `positions`.
+    """
+    series = {label: row.positions for label, row in rows.items()}
+    limits = {label: [_allowed(row)] * len(row.positions) for label, row in rows.items()}
+    return lines(series, limits=limits, title="error by position", x="position in the sequence", y=RELATIVE)
 
 
 def lines(
-    series: Mapping[str, Sequence[float]], *, title: str, x: str, y: str, log: bool = True, limit: float | None = None
+    series: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    x: str,
+    y: str,
+    log: bool = True,
+    limits: Mapping[str, Sequence[float]] | None = None,
 ) -> Figure:
     """One line a series, over 0, 1, 2, …
 
@@ -45,76 +66,50 @@ def lines(
         x: what the horizontal axis counts.
         y: what the values are, with their unit.
         log: logarithmic values.
-        limit: a threshold, drawn as a dashed line.
+        limits: label to what is allowed at each value; dashed, in the colour of the series of that label, or in one
+            black line when all are the same.
     """
+    figure, axes = _start(title, x, y, log)
+    limits = limits or {}
+    allowed = {limit for values in limits.values() for limit in values if math.isfinite(limit)}
+    for index, (label, values) in enumerate(series.items()):
+        color = PALETTE[index % len(PALETTE)]
+        marker = MARKERS[index % len(MARKERS)] if len(values) <= DENSE else ""
+        axes.plot(_drawable(values, log), label=label, color=color, marker=marker, markersize=4)
+        if label in limits and len(allowed) > 1:
+            dash = "_" if len(values) == 1 else ""  # a line needs two points
+            axes.plot(_drawable(limits[label], log), label=f"limit: {label}", color=color, linestyle="--", marker=dash)
+    if len(allowed) == 1:
+        (limit,) = allowed
+        axes.axhline(limit, color="#1b1f24", linestyle="--", linewidth=1.2, label=f"limit {limit:g}")
+    if len(axes.lines) > 1:
+        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))  # no line is covered
+    if note := _undrawn(itertools.chain(series.values(), limits.values()), log):
+        axes.text(1, 1.02, note, transform=axes.transAxes, ha="right", fontsize=9, color="#a40e26")
+    return figure
+
+
+def _start(title: str, x: str, y: str, log: bool) -> tuple[Figure, Axes]:
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = _start(title, y, log)
-    for index, (label, values) in enumerate(series.items()):
-        marker = MARKERS[index % len(MARKERS)] if len(values) <= DENSE else ""
-        axes.plot(_drawable(values, log), label=label, color=PALETTE[index % len(PALETTE)], marker=marker, markersize=4)
-    axes.set_xlabel(x)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _finish(axes, series, limit, log)
-    return figure
-
-
-def bars(values: Mapping[str, float], *, title: str, y: str, log: bool = True, limit: float | None = None) -> Figure:
-    """One horizontal bar a name, the first on top; what is over the limit is in another colour.
-
-    Of more than forty, the forty largest are drawn, and the title says so.
-    """
-    if len(values) > MOST_BARS:
-        title, values = f"{title} (the {MOST_BARS} largest of {len(values)})", _largest(values)
-    figure, axes = _start(title, "", log, horizontal=True)
-    lengths = _drawable(list(values.values()), log)
-    colors = [PALETTE[1] if limit is not None and not length <= limit else PALETTE[0] for length in lengths]
-    axes.barh(list(values), lengths, color=colors)
-    for row, (value, length) in enumerate(zip(values.values(), lengths, strict=True)):
-        if math.isnan(length):
-            axes.annotate(f" {value:g}", (0, row), xycoords=axes.get_yaxis_transform(), va="center", color="#a40e26")
-    axes.set_ylim(max(len(values), 1) - 0.4, -0.6)  # a bar that cannot be drawn keeps its row
-    axes.set_xlabel(y)
-    figure.set_figheight(max(2.2, 0.28 * len(values) + 1.1))
-    _finish(axes, {y: list(values.values())}, limit, log, horizontal=True)
-    return figure
-
-
-def _start(title: str, y: str, log: bool, horizontal: bool = False) -> tuple[Figure, Axes]:
     from mindport.display.figure import Plot
 
     figure = Plot()
     axes = figure.subplots()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
-    axes.set_ylabel(y)
+    axes.set(xlabel=x, ylabel=y)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if log:
-        (axes.set_xscale if horizontal else axes.set_yscale)("log")
-    axes.grid(True, axis="x" if horizontal else "y", color="#d8dee4", linewidth=0.8)
+        axes.set_yscale("log")
+    axes.grid(True, axis="y", color="#d8dee4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
-def _finish(
-    axes: Axes, series: Mapping[str, Sequence[float]], limit: float | None, log: bool, horizontal: bool = False
-) -> None:
-    if limit is not None:
-        draw = axes.axvline if horizontal else axes.axhline
-        draw(limit, color="#1b1f24", linestyle="--", linewidth=1.2, label=f"limit {limit:g}")
-        if all(map(math.isnan, itertools.chain.from_iterable(_drawable(each, log) for each in series.values()))):
-            around = [limit / 10, limit * 10]  # a line alone has no extent
-            axes.plot(around if horizontal else [0, 0], [0, 0] if horizontal else around, alpha=0)
-    if limit is not None or (len(series) > 1 and not horizontal):
-        axes.legend(frameon=False, fontsize=9)
-    if note := _undrawn(series.values(), log):
-        axes.text(1, 1.02, note, transform=axes.transAxes, ha="right", fontsize=9, color="#a40e26")
-
-
-def _largest(values: Mapping[str, float]) -> dict[str, float]:
-    """The forty largest, in their old order; a NaN is larger than any number."""
-    ranked = sorted(values, key=lambda name: math.inf if math.isnan(values[name]) else values[name], reverse=True)
-    kept = set(ranked[:MOST_BARS])
-    return {name: value for name, value in values.items() if name in kept}
+def _allowed(row: Row) -> float:
+    """The limit of `row.positions`: of the faulty cell alone, or of the value in the whole model."""
+    return row.limit if row.state == "failed" or row.whole_limit is None else row.whole_limit
 
 
 def _drawable(values: Sequence[float], log: bool) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,3 +32,8 @@ class Skip:
     """An answer that cannot be given here, and why: `check("03.ratio", Skip("torch is not installed"))`."""
 
     why: str
+
+
+def words(answer: str) -> set[str]:
+    """The words of an answer, so that "the sync" is as right as "Sync."."""
+    return set(re.findall(r"\w+", answer.lower()))

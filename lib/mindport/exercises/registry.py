@@ -1,9 +1,8 @@
-"""Every question there is, by id; a notebook without questions has no module here."""
+"""Every question there is, by id; a step whose notebook asks has a module in `MODULES`."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Mapping
 
 from mindport.errors import UsageError
@@ -13,12 +12,15 @@ MODULES = ("step_00", "step_01", "step_02", "step_03")
 
 
 def registry() -> dict[str, Exercise]:
-    """The questions of all steps."""
+    """The questions of all steps.
+
+    Raises:
+        ModuleNotFoundError: a step of `MODULES` has no file.
+        UsageError: a question carries the digits of another step.
+    """
     found: dict[str, Exercise] = {}
     for module in MODULES:
-        name = f"mindport.exercises.{module}"
-        if importlib.util.find_spec(name):
-            found |= _checked(module, importlib.import_module(name).EXERCISES)
+        found |= _checked(module, importlib.import_module(f"mindport.exercises.{module}").EXERCISES)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from mindport.files import read_json, write_json
 from mindport.tables import Table
 
 TRIES = 3  # wrong answers before the solution opens
+WIDTH = 90  # columns of a plain note; a page that is narrower would break inside words
 MARKS = {"right": "✓", "wrong": "✗", "not attempted": "○", "skipped": "»"}
 OUTCOMES = tuple(MARKS)
 
@@ -29,14 +31,17 @@ class Note:
     rich: bool = False
 
     def __repr__(self) -> str:
-        return f"{MARKS.get(self.state, '·')} {self.state}: {self.text}"
+        return "\n".join(map(_wrapped, self._line().splitlines()))
 
     def _repr_html_(self) -> str | None:
         if not self.rich:
             return None
         color = {"right": "#116329", "wrong": "#a40e26"}.get(self.state, "#57606a")
-        body = html.escape(repr(self)).replace("\n", "<br>")
+        body = html.escape(self._line()).replace("\n", "<br>")
         return f'<p style="border-left:4px solid {color};padding:.3em .8em;margin:.4em 0">{body}</p>'
+
+    def _line(self) -> str:
+        return f"{MARKS.get(self.state, '·')} {self.state}: {self.text}"
 
 
 @dataclass
@@ -76,7 +81,7 @@ class Exercises:
         return self._note("question", f"{name}\n{self._exercise(name).question}")
 
     def check(self, name: str, answer: Any) -> Note:
-        """Judge an answer; None is "not attempted", and `Skip(why)` is "skipped"."""
+        """Judge an answer; None shows the question and is "not attempted", and `Skip(why)` is "skipped"."""
         state, text = _judge(self._exercise(name), answer)
         progress = self._of(name)
         progress.tries += state in ("right", "wrong")
@@ -150,7 +155,7 @@ def _locked(path: Path) -> Iterator[None]:
 def _judge(exercise: Exercise, answer: Any) -> tuple[str, str]:
     """The state, and what to add to the exercise's name."""
     if answer is None:
-        return "not attempted", ""
+        return "not attempted", f"\n{exercise.question}"
     if isinstance(answer, Skip):
         return "skipped", f" ({answer.why})"
     try:
@@ -158,11 +163,12 @@ def _judge(exercise: Exercise, answer: Any) -> tuple[str, str]:
     except BackendError as error:
         return "skipped", f" ({error.what})"
     except Exception:  # any answer may be typed into a notebook; the checker need not foresee them
-        return "wrong", f": this is {_kind(answer)}, the check expects {exercise.expects}"
+        kind = "this text cannot be read" if isinstance(answer, str) else f"this is of type {type(answer).__name__}"
+        return "wrong", f": {kind}, the check expects {exercise.expects}"
 
 
-def _kind(answer: Any) -> str:
-    return f"of type {type(answer).__name__}"
+def _wrapped(line: str) -> str:
+    return textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _read(path: Path) -> dict[str, Progress]:

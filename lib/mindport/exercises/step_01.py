@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mindport.exercises.exercise import Exercise
+from mindport.exercises.exercise import Exercise, words
 
 EXERCISES = {
     "01.head_dim": Exercise(
         question="A config.json says hidden_size 5120, num_attention_heads 32 and head_dim 128. "
         "How many rows has the weight of q_proj (its shape is [rows, hidden_size])?",
-        check=lambda answer: int(answer) == 32 * 128,
+        check=lambda answer: float(answer) == 32 * 128,
         hints=("head_dim is given, so hidden_size / heads plays no part.", "q has head_dim rows for each query head."),
         solution="32 · 128 = 4096, although hidden_size is 5120 and 5120 / 32 would be 160 (Mistral-Nemo is built so).",
         expects="a whole number",
@@ -22,10 +22,17 @@ EXERCISES = {
         expects="a number",
     ),
     "01.unknown": Exercise(
-        question="Your config.json has a key that no table knows. The conversion stops. Name the class of that key.",
-        check=lambda answer: answer.strip().lower() == "unknown",
-        hints=("There are five classes.", "It is neither mapped, derived, harmless nor refused."),
-        solution='"unknown": it stops until you allow it by name, once you know what it does.',
-        expects="a word",
+        question="A config.json has a key x_gate that no table knows, and num_local_experts 8, which is refused. "
+        "You allow both by name. Which of the two still stops the conversion?",
+        check=lambda answer: (
+            bool(words(answer) & {"num_local_experts", "experts", "refused"}) and not words(answer) & {"x_gate", "both"}
+        ),
+        hints=(
+            "One of them is unknown to MindPort, the other is known very well.",
+            "You may vouch that a key changes nothing. You cannot vouch for a computation that is not there.",
+        ),
+        solution="num_local_experts. Unknown means: nobody here knows what the key does, you may. Refused means: it is "
+        "known to change the computation, in a way that this model does not compute; no permission adds that.",
+        expects="the name of a key, as text",
     ),
 }

@@ -18,6 +18,7 @@ from mindport.parity.limits import FLOAT32, Limits
 from mindport.parity.rows import Divergence, GradientRow, Logits, Row
 from mindport.parity.taps import LOGITS, Tap, is_residual, taps
 from mindport.parity.trace import Trace
+from mindport.weights.names import natural
 
 
 def compare(reference: Trace, ours: Trace, limits: Limits = FLOAT32) -> Comparison:
@@ -34,8 +35,10 @@ def compare(reference: Trace, ours: Trace, limits: Limits = FLOAT32) -> Comparis
         first_divergence=first_divergence(rows),
         greedy_equal=np.array_equal(reference["greedy"], ours["greedy"]),
         greedy_tokens=reference["greedy"].shape[1],
+        greedy_variety=max(len(np.unique(row)) for row in reference["greedy"]),
         loss=ours.about["loss"],
         loss_reference=reference.about["loss"],
+        loss_limit=limits.for_loss(_own_loss_error(reference)),
         loss_of_nothing=math.log(reference.about["model"]["vocab_size"]),
         device=ours.about["device"],
         limits=limits,
@@ -46,7 +49,7 @@ def compare_forward(reference: Trace, ours: Trace, limits: Limits = FLOAT32) -> 
     """Every value of the forward pass, in the order in which the reference made them."""
     config = from_dict(reference.about["model"])
     watched = taps(config, dialect_for(config.model_type))
-    if unseen := sorted(watched.keys() ^ set(reference.about["order"])):
+    if unseen := sorted(watched.keys() ^ set(reference.about["order"]), key=natural):
         raise FileError("the reference's trace does not show every module", got=some(unseen),
                         expected=f"the {len(watched)} values of this family",
                         do="make it again with this version of MindPort and of transformers")  # fmt: skip
@@ -116,6 +119,13 @@ def _sign(row: Row) -> str:
     return "wrong at position 0 and right at the last one: the causal mask" if last and not first else ""
 
 
+def _own_loss_error(reference: Trace) -> float:
+    """What float32 costs the reference at the loss."""
+    exact = reference.exact(f"far/{LOGITS}")
+    assert exact is not None
+    return abs(metrics.next_token_loss(exact, reference["ids"]) - reference.about["loss"])
+
+
 def _logits(reference: Trace, ours: Trace, limits: Limits) -> Logits:
     expected, exact = reference[f"out/{LOGITS}"], reference.exact(f"far/{LOGITS}")
     assert exact is not None
@@ -141,7 +151,7 @@ def _gradients(reference: Trace, ours: Trace, limits: Limits) -> tuple[GradientR
         expected, exact = reference[name], reference.exact(name)
         assert exact is not None
         scale = metrics.largest(expected)
-        unit = scale if name == "grad/input" else max(scale, floor)
+        unit = max(scale if name == "grad/input" else max(scale, floor), metrics.TINY)
         own = metrics.error(expected, exact) / unit
         apart = (metrics.error(ours[key], expected) / unit for key in (name, f"graph/{name}"))
         rows.append(GradientRow(name.removeprefix("grad/"), tuple(expected.shape), scale, *apart, own,

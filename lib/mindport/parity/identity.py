@@ -12,8 +12,7 @@ from mindport.errors import FileError, UsageError
 from mindport.files import sha256
 from mindport.parity.trace import MADE_BY
 from mindport.weights.manifest import read_manifest
-
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+from mindport.weights.readers import open_hf
 
 
 def cut(config: ModelConfig, layers: int | None) -> ModelConfig:
@@ -33,7 +32,7 @@ def cut(config: ModelConfig, layers: int | None) -> ModelConfig:
 
 def identity(directory: Path) -> dict[str, Any]:
     """Path, and the digests of config.json and of the weight files."""
-    weights = sorted(file for pattern in WEIGHTS for file in Path(directory).glob(pattern))
+    weights = open_hf(directory).shards.files  # those that a conversion reads, whatever else lies there
     return {
         "path": str(Path(directory).resolve()),
         "config": sha256(Path(directory) / "config.json"),

@@ -40,7 +40,7 @@ def is_dynamic(config: ModelConfig) -> bool:
 def greedy_lengths(config: ModelConfig, tokens: int) -> tuple[int, int]:
     """(prompt, new): together a whole row, but within the context."""
     total = min(tokens, config.max_position_embeddings)
-    new = min(NEW, total - total // 3)
+    new = min(NEW, total - max(1, total // 3))  # a prompt has a token at least
     return total - new, new
 
 

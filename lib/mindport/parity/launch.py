@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +20,7 @@ OFFLINE = {
     "TOKENIZERS_PARALLELISM": "false",
     "PYTHONUNBUFFERED": "1",
 }
-LINES = 12  # of the process's last words, in the error
+FAILED = "reference-failed: "  # begins the last line of a process that failed, which says why
 
 
 def run_reference(
@@ -44,7 +44,7 @@ def run_reference(
 
     Raises:
         ConfigError: the configuration cannot go across.
-        BackendError: torch or transformers is not installed, or the process failed; its last lines are quoted.
+        BackendError: torch or transformers is not installed, or the process failed; its last line is quoted.
     """
     _needed()
     read_config(directory, allow)  # what stops it is said here, once, before a process is started
@@ -54,11 +54,11 @@ def run_reference(
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                                env={**os.environ, **OFFLINE})  # fmt: skip
     assert process.stderr is not None
-    last: deque[str] = deque(maxlen=LINES)
+    last = ""
     try:
         for line in process.stderr:
-            last.append(line.rstrip())
-            if progress:
+            last = line.strip() or last
+            if progress and not line.startswith(FAILED):
                 print(f"reference: {line}", end="", file=sys.stderr)
     except BaseException:
         process.kill()
@@ -69,10 +69,17 @@ def run_reference(
         raise BackendError(
             f"the reference process ended with {process.returncode}",
             where=directory,
-            got="\n" + "\n".join(last),
+            got=_reason(process.returncode, last),
             do="mend what it says; to run it by itself: python -m mindport.parity.reference --model DIR --out TRACE",
         )
     return Path(out)
+
+
+def _reason(code: int, last: str) -> str:
+    """One line: what the process said at last, or which signal ended it."""
+    if code < 0:
+        return f"signal {-code}" + " (the system ended it: perhaps the memory ran out)" * (code == -signal.SIGKILL)
+    return last.removeprefix(FAILED) or "it said nothing"
 
 
 def _needed() -> None:

@@ -46,6 +46,10 @@ class Limits:
         """The same for a gradient."""
         return max(self.gradient, self.own * own)
 
+    def for_loss(self, own: float) -> float:
+        """The absolute error allowed for the loss."""
+        return max(self.loss, self.own * own)
+
     def for_logits(self, own: float) -> float:
         """The absolute error allowed at the logits."""
         return max(self.logits, self.own_logits * own)

@@ -34,6 +34,20 @@ def cosine(ours: np.ndarray, reference: np.ndarray) -> float:
     return float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), TINY))
 
 
+def next_token_loss(logits: np.ndarray, ids: np.ndarray) -> float:
+    """Mean cross entropy of the next token, in nats; 0 when there is none to foretell.
+
+    Args:
+        logits: (B, T, V).
+        ids: (B, T).
+    """
+    scores = logits[:, :-1].astype(np.float64)  # (B, T-1, V)
+    top = scores.max(-1, keepdims=True)
+    total = np.log(np.exp(scores - top).sum(-1)) + top[..., 0]
+    right = np.take_along_axis(scores, ids[:, 1:, None], -1)[..., 0]
+    return float((total - right).mean()) if right.size else 0.0
+
+
 def _each(ours: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """(…, T, features) → (…, T)."""
     difference = np.abs(ours.astype(np.float64) - reference).max(-1)

@@ -20,6 +20,7 @@ from mindspore import Tensor, nn
 from mindport.config import dialect_for, from_dict
 from mindport.errors import BackendError
 from mindport.model import load_model
+from mindport.parity import metrics, rotation
 from mindport.parity.inputs import cotangent, greedy_lengths, is_dynamic
 from mindport.parity.taps import LOGITS, Tap, taps
 from mindport.parity.trace import Trace
@@ -65,6 +66,7 @@ def observe(directory: Path, reference: Trace, *, forward_only: bool = False, sa
         phase("load")
         switch(ms.PYNATIVE_MODE)
         model = load_model(directory, layers=about["model"]["num_hidden_layers"]).set_train(False)
+        _rotate(model, reference, trace)
         phase("PyNative, the whole model")
         calls = _whole(model, watched, reference["ids"], trace)
         phase("PyNative, module by module")
@@ -85,7 +87,7 @@ def observe(directory: Path, reference: Trace, *, forward_only: bool = False, sa
         phase("greedy continuation")
         switch(ms.PYNATIVE_MODE if is_dynamic(model.config) else ms.GRAPH_MODE)
         trace.add("greedy", _greedy(model, reference["ids"]))
-    trace.about["loss"] = _loss(trace[f"out/{LOGITS}"], reference["ids"])
+    trace.about["loss"] = metrics.next_token_loss(trace[f"out/{LOGITS}"], reference["ids"])
     return trace
 
 
@@ -97,6 +99,14 @@ def _whole(model: nn.Cell, watched: Mapping[str, Tap], ids: np.ndarray, trace: T
         trace.add(f"out/{path}", value.asnumpy())
     trace.about["order"] = list(values)
     return calls
+
+
+def _rotate(model: nn.Cell, reference: Trace, trace: Trace) -> None:
+    """cos and sin of one step in sequences of the lengths that the reference was asked; keeps `rope/`."""
+    for name in [name for name in reference.arrays if name.startswith(rotation.PREFIX)]:
+        length = int(name.removeprefix(rotation.PREFIX))
+        angles = model.rotary(Tensor(rotation.positions(length), ms.int32), length)
+        trace.add(name, np.stack([x.asnumpy()[0, 0] for x in angles]))
 
 
 def _single(
@@ -205,11 +215,3 @@ def _clock(seconds: dict[str, float], say: Say) -> Iterator[Say]:
 def _tensor(value: np.ndarray) -> Tensor:
     """As the model takes it: ids are int32."""
     return Tensor(value, ms.int32) if value.dtype.kind == "i" else Tensor(value)
-
-
-def _loss(logits: np.ndarray, ids: np.ndarray) -> float:
-    """Mean cross entropy of the next token, in nats, in float64."""
-    scores = logits[:, :-1].astype(np.float64)  # (B, T-1, V)
-    top = scores.max(-1, keepdims=True)
-    total = np.log(np.exp(scores - top).sum(-1)) + top[..., 0]
-    return float((total - np.take_along_axis(scores, ids[:, 1:, None], -1)[..., 0]).mean())

@@ -10,8 +10,10 @@ Attention is "eager", dropout is off, files are local, code that a model brings 
 from __future__ import annotations
 
 import argparse
+import copy
 import platform
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,12 +28,17 @@ from torch.overrides import TorchFunctionMode
 from mindport.config import ModelConfig, dialect_for, read_config, to_dict
 from mindport.config.dialect import Dialect
 from mindport.errors import MappingError, MindPortError, some
+from mindport.parity import rotation
 from mindport.parity.gradients import to_hub
 from mindport.parity.identity import cut, identity
 from mindport.parity.inputs import SEED, cotangent, greedy_lengths, has_tokenizer, is_dynamic, random_ids, text_ids
+from mindport.parity.launch import FAILED
+from mindport.parity.metrics import next_token_loss
 from mindport.parity.taps import LOGITS, Tap, is_residual, taps
 from mindport.parity.trace import Trace, write_trace
+from mindport.weights.digests import expected_digests
 
+DIFFERENT = 8  # token ids, at least, in an input that shows something
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -72,11 +79,15 @@ def record(
     report = read_config(directory, allow)
     config, dialect = cut(report.model, layers), report.dialect
     model = load(directory, dialect, config)
+    rotary = copy.deepcopy(_rotary(model))  # asked for long sequences, dynamic scaling stays long
     ids, made_from = tokens(directory, config)
     trace = Trace(_about(directory, config, made_from))
     trace.add("ids", ids)
     trace.add("greedy", _greedy(model, config, torch.from_numpy(ids)))
     _observe(trace, model, config, dialect, torch.from_numpy(ids))
+    trace.about |= {"whole": to_dict(report.model), "tensors": expected_digests(directory, allow=allow)}
+    for length in rotation.lengths(report.model):
+        trace.add(rotation.name(length), _angles(rotary, length))
     return write_trace(trace, out, overwrite=overwrite)
 
 
@@ -102,12 +113,28 @@ def load(directory: Path, dialect: Dialect, config: ModelConfig) -> Any:
     return model.eval()
 
 
+def _rotary(model: Any) -> Any:
+    """The module that makes cos and sin, None in a family without."""
+    return next((module for name, module in model.named_modules() if name.endswith("rotary_emb")), None)
+
+
+def _angles(rotary: Any, length: int) -> np.ndarray:
+    """(2, D/2) cos and sin of one step, in a sequence of `length` tokens."""
+    with torch.no_grad():
+        angles = rotary(torch.zeros(1, 2, 1), torch.from_numpy(rotation.positions(length)))
+    return np.stack([x[0, 0, : x.shape[-1] // 2].numpy() for x in angles])
+
+
 def tokens(directory: Path, config: ModelConfig) -> tuple[np.ndarray, str]:
-    """The ids to feed, and where they come from."""
+    """The ids to feed, and where they come from; a text of unknown tokens only would show next to nothing."""
     if not has_tokenizer(directory):
         return random_ids(config), f"random ids, seed {SEED}: the model has no tokenizer"
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-    return text_ids(lambda text: tokenizer(text, add_special_tokens=False)["input_ids"], config), "two texts"
+    ids = text_ids(lambda text: tokenizer(text, add_special_tokens=False)["input_ids"], config)
+    if (different := len(np.unique(ids))) < min(DIFFERENT, config.vocab_size):
+        why = f"its tokenizer makes only {different} different tokens of two texts"
+        return random_ids(config), f"random ids, seed {SEED}: {why}"
+    return ids, "two texts"
 
 
 def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, ids: torch.Tensor) -> None:
@@ -130,7 +157,11 @@ def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, id
         trace.add(f"far/{path}", seen.values[path].numpy(), value.numpy())
     for name, value in gradients.items():
         trace.add(f"grad/{name}", value, exact_gradients[name])
-    trace.about |= {"order": list(seen.values), "layer": layer, "loss": _loss(seen.values[LOGITS], ids)}
+    trace.about |= {
+        "order": list(seen.values),
+        "layer": layer,
+        "loss": next_token_loss(seen.values[LOGITS].numpy(), ids.numpy()),
+    }
 
 
 def _forward(model: Any, watched: Mapping[str, Tap], ids: torch.Tensor) -> Recording:
@@ -221,11 +252,6 @@ def _double(value: Any) -> Any:
     return tuple(map(_double, value)) if isinstance(value, tuple) else value
 
 
-def _loss(logits: torch.Tensor, ids: torch.Tensor) -> float:
-    """Mean cross entropy of the next token, in nats."""
-    return float(torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).double(), ids[:, 1:].flatten()))
-
-
 def _about(directory: Path, config: ModelConfig, made_from: str) -> dict[str, Any]:
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     versions |= {"transformers": transformers.__version__, "numpy": np.__version__}
@@ -250,10 +276,19 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         print(record(given.model, given.out, layers=given.layers, overwrite=given.overwrite, allow=given.allow))
-    except MindPortError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    except Exception as error:  # transformers and torch raise whatever they met
+        if not isinstance(error, MindPortError):
+            traceback.print_exc()
+        print(FAILED + _one_line(error), file=sys.stderr, flush=True)
         return 2
     return 0
+
+
+def _one_line(error: Exception) -> str:
+    """Kind and message; of a foreign error's essay, its beginning."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = "; ".join(lines if isinstance(error, MindPortError) else lines[:1])
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A trace: what one model computed on one input, as a directory that any machine can read.
 
-    trace.json            who made it and how, of which files, the shape and dtype of every array
+    trace.json            who made it and how, of which files, the shape and dtype of every array; its own digest
     arrays.safetensors    the arrays; equal ones are stored once
 
 Names of arrays:
@@ -32,7 +32,7 @@ from mindport.errors import FileError
 from mindport.files import atomic_directory, read_json, sha256, write_json
 
 MAGIC = "mindport-trace"
-VERSION = 1
+VERSION = 2
 MANIFEST, ARRAYS = "trace.json", "arrays.safetensors"
 MADE_BY = "python -m mindport.parity.reference --model DIR --out TRACE"
 
@@ -79,9 +79,8 @@ def write_trace(trace: Trace, path: Path, *, overwrite: bool = False) -> Path:
     with atomic_directory(path, overwrite=overwrite) as aside:
         save_file(stored, aside / ARRAYS)
         files = {ARRAYS: {"sha256": sha256(aside / ARRAYS), "bytes": (aside / ARRAYS).stat().st_size}}
-        write_json(
-            aside / MANIFEST, {"format": MAGIC, "version": VERSION, **trace.about, "files": files, "arrays": index}
-        )
+        manifest = {"format": MAGIC, "version": VERSION, **trace.about, "files": files, "arrays": index}
+        write_json(aside / MANIFEST, {**manifest, "digest": _own_digest(manifest)})
     return Path(path)
 
 
@@ -107,6 +106,11 @@ def read_trace(path: Path) -> Trace:
 def digest(value: Mapping[str, Any]) -> str:
     """The SHA-256 of a JSON value, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _own_digest(manifest: Mapping[str, Any]) -> str:
+    """The digest of all that a manifest says, as it will be read."""
+    return digest(json.loads(json.dumps(manifest)))
 
 
 def _share(named: Mapping[str, np.ndarray]) -> tuple[dict[str, dict[str, Any]], dict[str, np.ndarray]]:
@@ -136,6 +140,10 @@ def _manifest(path: Path) -> dict[str, Any]:
             expected=VERSION,
             do=f"make it again: {MADE_BY}",
         )
+    said = manifest.pop("digest", None)
+    if said != (got := _own_digest(manifest)):
+        raise FileError("the trace is damaged: its manifest was changed", where=path / MANIFEST, got=got, expected=said,
+                        do=f"copy it again, or run: {MADE_BY}")  # fmt: skip
     return manifest
 
 

@@ -19,8 +19,10 @@ from mindport.errors import BackendError, FileError, UsageError
 from mindport.parity.compare import compare
 from mindport.parity.comparison import Comparison
 from mindport.parity.identity import identity, same_model
+from mindport.parity.inventory import Inventory, take
 from mindport.parity.launch import run_reference
 from mindport.parity.trace import MADE_BY, Trace, read_trace
+from mindport.results import Property
 from mindport.tables import Table
 from mindport.weights.manifest import NAME as MANIFEST
 from mindport.weights.manifest import read_manifest
@@ -42,9 +44,10 @@ class VerifyReport(Comparison):
     """The comparison, and where it comes from.
 
     Attributes:
+        inventory: configuration, parameters and far positions, beside the source's.
         directory: the reference's directory, or the trace's.
         converted: the MindPort directory that was tried; None when it was made for this and is gone.
-        layers: how many were compared.
+        layers_compared, layers_of: how many layers were compared, and how many the model has.
         tokens: (rows, tokens) of the input.
         fed: what the tokens are.
         continuations: each row's, in both.
@@ -52,9 +55,11 @@ class VerifyReport(Comparison):
         versions: of the reference's packages and of MindSpore.
     """
 
+    inventory: Inventory
     directory: str
     converted: str | None
     layers_compared: int
+    layers_of: int
     tokens: tuple[int, ...]
     fed: str
     continuations: tuple[Continuation, ...]
@@ -66,8 +71,28 @@ class VerifyReport(Comparison):
         """How long the Graph of the whole model took to compile."""
         return self.seconds[COMPILE]
 
+    @property
+    def ok(self) -> bool:
+        return super().ok and self.inventory.ok
+
+    def headline(self) -> str:
+        said = super().headline()
+        if super().ok and not self.inventory.ok:
+            said = "right on the tokens that were fed, but " + "; ".join(self.inventory.faults())
+        return said + f" (the first {self.layers_compared} of {self.layers_of} layers)" * self.is_partial
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some layers were left out."""
+        return self.layers_compared < self.layers_of
+
+    def properties(self) -> tuple[Property, ...]:
+        rest = f"the first {self.layers_compared} of {self.layers_of} layers were run"
+        left_out = Property("the layers after that agree", "not verified", rest, backend=self.device)
+        return (*super().properties(), *self.inventory.properties(), *([left_out] if self.is_partial else []))
+
     def tables(self) -> tuple[Table, ...]:
-        return (*super().tables(), self.texts(), self.times())
+        return (*super().tables(), self.inventory.table(), self.texts(), self.times())
 
     def texts(self) -> Table:
         """What both sides write."""
@@ -120,10 +145,12 @@ def verify(
         same_model(reference.about["source"], tried)
         ours = _observe(tried, reference, progress)
         with phase("compare"):
-            compared = compare(reference, ours)
+            compared, inventory = compare(reference, ours), take(tried, reference, ours)
         texts = _continuations(tried, reference, ours)
     return VerifyReport(
         **{field.name: getattr(compared, field.name) for field in dataclasses.fields(compared)},
+        inventory=inventory,
+        layers_of=reference.about["whole"]["num_hidden_layers"],
         directory=str(source),
         converted=str(tried) if converted or tried == directory else None,
         layers_compared=reference.about["model"]["num_hidden_layers"],

@@ -13,9 +13,11 @@ from mindport.report.card import Report, gather
 from mindport.report.step import StepReport
 from mindport.report.style import CSS
 from mindport.results import Property
-from mindport.tables import LIMIT, STATES, Table
+from mindport.tables import STATES, Table, unbroken
 
 MARKS = {"verified": "✓", "failed": "✗", "skipped": "»", "not verified": "○"}
+LONG = 12  # rows; a longer table is folded
+ENVIRONMENT = "00"  # the step whose tables are all folded: its lines on the card say what they found
 
 
 def write_report(out: str | Path) -> Report:
@@ -69,7 +71,8 @@ def _where(report: Report) -> str:
     if report.device() == "none":
         return "Nothing has been run yet."
     ascend = "" if "Ascend" in report.device() else " Nothing on this page was run on an Ascend NPU."
-    return f"Run on: <b>{_text(report.device())}</b>, {_text(_machine(report.steps[-1]))}.{ascend}"
+    weights = f"<br>Weights: {_text(str(report.run['weights']))}" if report.run.get("weights") else ""
+    return f"Run on: <b>{_text(report.device())}</b>, {_text(_machine(report.steps[-1]))}.{ascend}{weights}"
 
 
 def _machine(step: StepReport) -> str:
@@ -98,15 +101,15 @@ def _line(line: Property) -> str:
     backend = f" <small>{_text(line.backend)}</small>" if line.backend != "none" else ""
     return (
         f'<tr><td class="state {STATES[line.state]}">{MARKS[line.state]} {line.state}</td><td>{_text(line.name)}</td>'
-        f"<td>{_text(line.figure) or '&ndash;'}</td><td>{_text(line.how)}{backend}</td></tr>"
+        f"<td>{unbroken(_text(line.figure)) or '&ndash;'}</td><td>{unbroken(_text(line.how))}{backend}</td></tr>"
     )
 
 
 def _step(step: StepReport) -> str:
-    headlines = "".join(f"<p>{_text(sentence)}</p>" for sentence in step.headlines())
+    headlines = "".join(f"<p>{unbroken(_text(sentence))}</p>" for sentence in step.headlines())
     return (
         f'<section id="{_text(step.step)}"><h2><span class="{"good" if step.ok else "bad"}">{_mark(step.ok)}</span> '
-        f"{_text(step.title)}</h2>{headlines}{_figures(step)}{''.join(map(_table, step.evidence))}"
+        f"{_text(step.title)}</h2>{headlines}{_figures(step)}{_evidence(step)}"
         f"{_provenance(step)}</section>"
     )
 
@@ -124,15 +127,19 @@ def _figure(step: StepReport, name: str) -> str:
     return f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"></figure>'
 
 
-def _table(table: Table) -> str:
-    """The first rows in sight, all of them one click away."""
-    if len(table.rows) <= LIMIT:
-        return f'<div class="wide">{table.html(limit=None)}</div>'
-    few = Table(table.title, table.columns, table.rows[:LIMIT])
-    return (
-        f'<div class="wide">{few.html(limit=None)}<details><summary>all {len(table.rows)} rows</summary>'
-        f"{table.html(limit=None)}</details></div>"
-    )
+def _evidence(step: StepReport) -> str:
+    every = step.step.startswith(ENVIRONMENT)
+    return "".join(_table(table, folded=every or len(table.rows) > LONG) for table in step.evidence)
+
+
+def _table(table: Table, folded: bool) -> str:
+    """In sight, or one click away; a folded table that holds a fault is open."""
+    whole = f'<div class="wide">{table.html(limit=None)}</div>'
+    if not folded:
+        return whole
+    bad = any(STATES.get(str(cell)) == "bad" for row in table.rows for cell in row)
+    summary = f"{_text(table.title)} · {len(table.rows)} row{'s' * (len(table.rows) != 1)}"
+    return f"<details{' open' * bad}><summary>{summary}</summary>{whole}</details>"
 
 
 def _provenance(step: StepReport) -> str:

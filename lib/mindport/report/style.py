@@ -29,17 +29,21 @@ th,td{text-align:left;vertical-align:top;padding:.35rem .7rem;border-bottom:1px 
 overflow-wrap:break-word}.card td{overflow-wrap:anywhere}
 thead th{border-bottom:2px solid var(--ink);white-space:nowrap}
 table.mindport tbody tr:nth-child(odd){background:var(--tint)}
-.card td:nth-child(1){white-space:nowrap;width:8.5rem}.card td:nth-child(2){width:40%}
+.card td:nth-child(1){white-space:nowrap;width:8.5rem}.card td:nth-child(2){width:30%}
+.card td:nth-child(3){width:32%}
 .card tbody th{padding-top:1rem;color:var(--soft);font-weight:600}
 .state,td.bad{font-weight:600}
 small{color:var(--soft);border:1px solid var(--line);border-radius:3px;padding:0 .35em;white-space:nowrap}
-.wide{overflow-x:auto}
-details{margin:0 0 1.1rem}summary{cursor:pointer;color:#0550ae;font-size:.9rem}
+.n{white-space:nowrap}
+.wide{overflow-x:auto}.wide td{max-width:20rem}
+details{margin:0 0 .5rem}summary{cursor:pointer;color:#0550ae;font-size:.9rem;padding:.2rem 0}
+details caption{display:none}
 figure{margin:1rem 0}figure img{max-width:100%;height:auto}
 dl{display:grid;grid-template-columns:6rem 1fr;gap:.25rem 1rem;font-size:.85rem;color:var(--soft);margin:1rem 0 0}
 dt{font-weight:600}dd{margin:0;overflow-wrap:anywhere}
 footer{border-top:1px solid var(--line);margin-top:2.5rem;padding-top:1rem;font-size:.85rem;color:var(--soft)}
 @media (max-width:40rem){.strip{grid-template-columns:repeat(2,1fr)}dl{grid-template-columns:1fr}}
 @media print{main{max-width:none;padding:0}body{font-size:11pt}tr,figure{break-inside:avoid}h2{break-after:avoid}
-summary,nav{display:none}thead{display:table-header-group}}
+summary,nav{display:none}details::details-content{content-visibility:visible;height:auto}details caption{
+display:table-caption}thead{display:table-header-group}}
 """

@@ -2,6 +2,7 @@
 
 from mindport.weights.conversion_report import ConversionReport
 from mindport.weights.converter import convert
+from mindport.weights.names import natural
 from mindport.weights.plan import Plan, plan
 from mindport.weights.readers import open_hf
 from mindport.weights.round_trip import RoundTrip, verify_round_trip
@@ -27,6 +28,7 @@ __all__ = [
     "key_difference",
     "load",
     "name_table",
+    "natural",
     "open_hf",
     "plan",
     "tensor_under_each_name",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from mindport.config.schema import LAYER
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
+from mindport.weights.census import NotFinite
+from mindport.weights.names import pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class ConversionReport(Result):
         losses: tensors that another precision changed.
         files: what was written.
         notes: what the user should know.
+        not_finite: tensors written with NaN or infinities in them, exactly as the source has them.
     """
 
     source: Path
@@ -100,6 +106,7 @@ class ConversionReport(Result):
     losses: tuple[Loss, ...]
     files: tuple[WrittenFile, ...]
     notes: tuple[str, ...]
+    not_finite: tuple[NotFinite, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -124,12 +131,19 @@ class ConversionReport(Result):
             ("read back bit for bit", self.read_back, "tensors written", a.written,
              _state(self.read_back == a.written)),
         ])  # fmt: skip
-        rows = [(f.tensor, f.fate, ", ".join(f.targets), f.layout, f.dtype, f.shape) for f in self.fates]
-        fates = Table("Fate of every tensor", ("tensor", "fate", "becomes", "layout", "dtype", "shape"), rows)
         losses = Table("Changed by the precision", ("tensor", "max abs error"),
                        [(x.tensor, x.max_abs_error) for x in self.losses])  # fmt: skip
+        odd = Table("Not finite", ("tensor", "NaN or infinite values"), [(x.tensor, x.count) for x in self.not_finite])
         notes = Table("Notes", ("note",), [(note,) for note in self.notes])
-        return (sums, fates, *(table for table in (losses, notes) if table.rows))
+        return (sums, self.fate_table(), *(table for table in (odd, losses, notes) if table.rows))
+
+    def fate_table(self) -> Table:
+        """What became of the tensors: one row for those of all layers that have the same name, fate and form."""
+        kinds = Counter(map(_kind, self.fates))
+        alone = {_kind(f): (f.tensor, f.fate, ", ".join(f.targets), *_form(f)) for f in self.fates}
+        rows = [((*kind, count) if count > 1 else (*alone[kind], count)) for kind, count in kinds.items()]
+        columns = ("tensor", "fate", "becomes", "layout", "dtype", "shape", "tensors")
+        return Table(f"Fate of every tensor ({LAYER} is the layer)", columns, rows)
 
     def properties(self) -> tuple[Property, ...]:
         a = self.accounting
@@ -140,7 +154,18 @@ class ConversionReport(Result):
                     f"{a.written} of {a.expected} written", "none"),
             verdict(f"conversion {way}: files read back bit for bit", self.read_back == a.written,
                     "digests of dtype, shape and bytes compared", f"{self.read_back} of {a.written} tensors", "none"),
+            verdict(f"conversion {way}: every weight is a finite number", not self.not_finite,
+                    "every number written was looked at",
+                    f"{len(self.not_finite)} of {a.written} tensors with NaN or infinities", "none"),
         )  # fmt: skip
+
+
+def _kind(fate: Fate) -> tuple[Any, ...]:
+    return (pattern(fate.tensor), fate.fate, ", ".join(map(pattern, fate.targets)), *_form(fate))
+
+
+def _form(fate: Fate) -> tuple[Any, ...]:
+    return fate.layout, fate.dtype, fate.shape
 
 
 def _state(ok: bool) -> str:

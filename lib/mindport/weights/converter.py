@@ -8,6 +8,7 @@ A planned job runs the same way in both directions.
 
 from __future__ import annotations
 
+import glob
 import math
 import shutil
 from collections.abc import Sequence
@@ -15,14 +16,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mindport.config import ConfigReport, read_config, schema
-from mindport.errors import FileError, UsageError, some
-from mindport.files import atomic_directory, sha256, write_json
+from mindport.errors import FileError, MindPortError, UsageError, some
+from mindport.files import atomic_directory, read_json, sha256, write_json
 from mindport.weights import checkpoint
+from mindport.weights.census import NotFinite, not_finite
 from mindport.weights.companions import EXPORT_MARK, copy_companions, left_behind, set_dtype
 from mindport.weights.conversion_report import Accounting, ConversionReport, Loss, WrittenFile
 from mindport.weights.dtypes import CODES, cast, digest
 from mindport.weights.jobs import Job, export_job, import_job
-from mindport.weights.manifest import NAME, Manifest, Source, write_manifest
+from mindport.weights.manifest import NAME, Manifest, Source, read_manifest, write_manifest
 from mindport.weights.progress import progress as show_progress
 from mindport.weights.readers import Reader, open_hf, unread
 from mindport.weights.safetensors_io import fingerprint, read_header
@@ -32,10 +34,11 @@ from mindport.weights.writers import SafetensorsFiles, WeightWriter, nbytes
 
 @dataclass(frozen=True)
 class _Written:
-    """What came of a job: file rows, digests that were meant, losses, tensors that read back as meant, numbers."""
+    """What came of a job: file rows, losses, tensors not finite, tensors that read back as meant, numbers."""
 
     files: tuple[WrittenFile, ...]
     losses: tuple[Loss, ...]
+    not_finite: tuple[NotFinite, ...]
     read_back: int
     tensors: int
     parameters: int
@@ -102,6 +105,8 @@ def _import(
 def _export(src: Path, dst: Path, dtype: str, overwrite: bool, show: bool) -> ConversionReport:
     weights = load(src)
     manifest = weights.manifest
+    if manifest.source and Path(manifest.source.path).is_dir():
+        _check_apart(Path(manifest.source.path), dst)  # the only copy of the original, maybe
     job = export_job(weights, dtype)
     _check_disk(dst, job.layout.nbytes)
     with atomic_directory(dst, overwrite=overwrite) as aside:
@@ -123,6 +128,7 @@ def _run(job: Job, writer: WeightWriter, directory: Path, show: bool, source: So
     """
     meant: dict[str, str] = {}
     losses: list[Loss] = []
+    odd: list[NotFinite] = []
     total = sum(nbytes(*job.sources[name]) for move in job.moves for name in move.sources)
     done = False
     try:
@@ -134,14 +140,19 @@ def _run(job: Job, writer: WeightWriter, directory: Path, show: bool, source: So
                     writer.write(name, y)
                     meant[name] = digest(y)
                     losses += [Loss(name, error)] * (error > 0)
+                    odd += [NotFinite(name, count)] if (count := not_finite(y)) else []
                 advance(sum(x.nbytes for x in xs))
         done = True
     finally:
         writer.close(complete=done)
-    return _read_back(directory, meant, tuple(losses), source)
+    files, read_back, tensors, parameters = _read_back(directory, meant, source)
+    return _Written(files, tuple(losses), tuple(odd), read_back, tensors, parameters)
 
 
-def _read_back(directory: Path, meant: dict[str, str], losses: tuple[Loss, ...], source: Source | None) -> _Written:
+def _read_back(
+    directory: Path, meant: dict[str, str], source: Source | None
+) -> tuple[tuple[WrittenFile, ...], int, int, int]:
+    """The files, how many tensors read back as meant, how many there are, and how many numbers."""
     found: dict[str, str] = {}
     files, parameters = [], 0
     for path in sorted(directory.iterdir()):
@@ -162,7 +173,7 @@ def _read_back(directory: Path, meant: dict[str, str], losses: tuple[Loss, ...],
     if wrong:
         raise FileError("what was written does not read back as it was meant; nothing was kept", where=directory,
                         got=some(wrong), do="check the disk and the memory, then convert again")  # fmt: skip
-    return _Written(tuple(files), losses, len(meant) - len(wrong), len(found), parameters)
+    return tuple(files), len(meant) - len(wrong), len(found), parameters
 
 
 def _accounting(job: Job, written: _Written) -> Accounting:
@@ -188,7 +199,8 @@ def _report(
     return ConversionReport(
         source=src, target=dst, to=to, dtype=dtype, file_format=file_format,
         model_type=job.plan.dialect.model_type, prefix=job.plan.prefix, accounting=accounting,
-        read_back=written.read_back, fates=job.fates, losses=written.losses, files=written.files, notes=notes,
+        read_back=written.read_back, fates=job.fates, losses=written.losses, files=written.files,
+        notes=(*_odd_notes(written), *notes), not_finite=written.not_finite,
     )  # fmt: skip
 
 
@@ -238,8 +250,16 @@ def _export_notes(manifest: Manifest, dtype: str, files: Sequence[WrittenFile]) 
     return [*notes, f"{same} of {len(files)} files identical to the source's, byte for byte"]
 
 
+def _odd_notes(written: _Written) -> list[str]:
+    if not written.not_finite:
+        return []
+    names = some([f"{odd.tensor} ({odd.count:,})" for odd in written.not_finite])
+    return [f"WARNING: NaN or infinite weights, as in the source: {names}; a model with them computes NaN"]
+
+
 def _leftovers(dst: Path) -> list[str]:
-    parts = sorted(path.name for path in dst.resolve().parent.glob(f".{dst.name}.*.part"))
+    home, name = dst.resolve().parent, glob.escape(f".{dst.resolve().name}.")
+    parts = sorted(path.name for end in ("part", "old") for path in home.glob(f"{name}*.{end}"))
     return [f"left by an interrupted run beside the target, safe to remove: {some(parts)}"] if parts else []
 
 
@@ -253,12 +273,33 @@ def _check_arguments(src: Path, dst: Path, to: str, dtype: str, file_format: str
             raise UsageError(f"no such {name}", got=repr(value), expected=", ".join(allowed))
     if to == "huggingface" and file_format == "ckpt":
         raise UsageError("Hugging Face directories hold safetensors", got=f"{to=}, {file_format=}")
+    if src.is_file() and src.name != "config.json":
+        raise UsageError("weights go with the config.json beside them; this file has another name", where=src,
+                         do="name the directory of the model")  # fmt: skip
+    _check_apart(src.parent if src.is_file() else src, dst)
+    if overwrite and dst.is_dir() and any(dst.iterdir()):
+        _check_replaceable(dst, to)
+
+
+def _check_apart(src: Path, dst: Path) -> None:
     home, target = src.resolve(), dst.resolve()
-    if target == home or target in home.parents or (home.is_dir() and home in target.parents):
+    if target == home or target in home.parents or home in target.parents:
         raise UsageError("source and target must lie apart", got=f"{src} → {dst}", do="name another target")
+
+
+def _check_replaceable(dst: Path, to: str) -> None:
+    """An earlier result says so by its manifest; an empty or foreign file of that name says nothing."""
     mark = NAME if to == "mindspore" else EXPORT_MARK
-    if overwrite and dst.is_dir() and any(dst.iterdir()) and not (dst / mark).exists():
-        raise UsageError("--overwrite replaces an earlier result only", where=dst, got=f"a directory without {mark}",
+    got = None if (dst / mark).exists() else f"a directory without {mark}"
+    try:
+        if got is None and to == "mindspore":
+            read_manifest(dst)
+        elif got is None and "mindport" not in read_json(dst / mark):
+            got = f"a {mark} that is not ours"
+    except (MindPortError, TypeError) as error:
+        got = f"a {mark} that cannot be read: {getattr(error, 'what', error)}"
+    if got is not None:
+        raise UsageError("--overwrite replaces an earlier result only", where=dst, got=got,
                          do="name another target, or remove it yourself")  # fmt: skip
 
 
@@ -267,5 +308,9 @@ def _check_disk(dst: Path, needed: int) -> None:
     parent = next(path for path in dst.resolve().parents if path.exists())
     free = shutil.disk_usage(parent).free
     if needed > free:
-        raise FileError("the disk cannot hold the result", where=parent, got=f"{free / 1e9:,.2f} GB free",
-                        expected=f"{needed / 1e9:,.2f} GB", do="free some space, or name another disk")  # fmt: skip
+        raise FileError("the disk cannot hold the result", where=parent, got=f"{_size(free)} free",
+                        expected=_size(needed), do="free some space, or name another disk")  # fmt: skip
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 1e9:,.2f} GB" if nbytes >= 1e9 else f"{nbytes / 1e6:,.2f} MB"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mindport.config.locate import is_plain
 from mindport.errors import FileError, some
 from mindport.files import read_json
 
@@ -74,7 +75,7 @@ def inside(directory: Path, name: str) -> Path:
     A symbolic link may point into the directory, or from a snapshot of Hugging Face's cache to its blobs.
 
     Raises:
-        FileError: the name or a link leads elsewhere, or there is no such file.
+        FileError: the name or a link leads elsewhere, there is no such file, or it is a pipe, device or directory.
     """
     path = directory / name
     _plain(directory, name)
@@ -85,6 +86,8 @@ def inside(directory: Path, name: str) -> Path:
     if not any(real.is_relative_to(place) for place in (home, *blobs)):
         raise FileError("a symbolic link that leads out of the directory", where=path, got=real,
                         do="copy the file itself into the directory")  # fmt: skip
+    if not path.is_file():  # reading a pipe or a device may never end
+        raise FileError("not a file, but a directory, pipe or device", where=path, do="download or save it again")
     return path
 
 
@@ -105,8 +108,9 @@ def _indexed(directory: Path, index: Path, loose: list[str]) -> Shards:
 
 
 def _plain(where: Path, name: str) -> None:
-    if Path(name).name != name or name in ("", ".", ".."):
-        raise FileError("a file name that leads out of the directory", where=where, got=name, expected="a plain name")
+    if not is_plain(name):
+        raise FileError("a file name that leads out of the directory, or fits no disk", where=where,
+                        got=name[:80] + "…" * (len(name) > 80), expected="a plain name")  # fmt: skip
 
 
 def _is_shard(name: str) -> bool:

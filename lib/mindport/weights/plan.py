@@ -18,6 +18,7 @@ from mindport.config.dialect import Dialect, Row
 from mindport.errors import MappingError, some
 from mindport.weights.hints import hints, signs
 from mindport.weights.layouts import LAYOUTS, Layout, Shape
+from mindport.weights.names import natural
 
 HEAD, EMBED = "head.weight", "embed.weight"
 FateName = Literal["converted", "tied", "dropped"]
@@ -80,8 +81,8 @@ def plan(dialect: Dialect, config: ModelConfig, shapes: Mapping[str, Shape | Non
     expected = {step.foreign for step in made.steps}
     tied = tuple(name for name in _tied_names(dialect, config, prefix) if name in shapes)
     dropped = tuple(name for name in sorted(_buffers(dialect, config, prefix)) if name in shapes)
-    missing = sorted(expected - shapes.keys())
-    unexpected = sorted(shapes.keys() - expected - {*tied, *dropped})
+    missing = sorted(expected - shapes.keys(), key=natural)
+    unexpected = sorted(shapes.keys() - expected - {*tied, *dropped}, key=natural)
     wrong = _wrong_shapes(made, tied, shapes)
     if missing or unexpected or wrong:
         raise _disagreement(made, missing, unexpected, wrong, where)

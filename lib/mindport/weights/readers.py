@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ class TorchReader:
     def read(self, name: str) -> np.ndarray:
         import torch
 
-        tensor = self._state(self.infos[name].file)[name].detach().contiguous()
+        tensor = self._state(self.infos[name].file)[name].detach().resolve_conj().resolve_neg().contiguous()
         if tensor.dtype == torch.bfloat16:  # NumPy's own types have no bfloat16: carried as bits
             return tensor.view(torch.int16).numpy().view(NUMPY["BF16"])
         return tensor.numpy()
@@ -169,12 +170,29 @@ def _torch_load(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_zip(path))
     except Exception as error:  # torch raises whatever its parser met
         raise FileError("not a file of plain tensors, or damaged; nothing in it was executed", where=path,
-                        got=first_line(error), do="save the state_dict again as safetensors") from None  # fmt: skip
-    others = [k for k, x in state.items() if not isinstance(x, torch.Tensor)] if isinstance(state, dict) else ["?"]
+                        got=_torch_says(error), do="save the state_dict again as safetensors") from None  # fmt: skip
+    others = [k for k, x in state.items() if not _is_plain(k, x)] if isinstance(state, dict) else [type(state).__name__]
     if others:
-        raise FileError("not a state_dict: it holds more than tensors", where=path, got=some(others),
-                        expected="names and tensors only", do="save model.state_dict() alone")  # fmt: skip
+        raise FileError("not a state_dict: it holds more than dense tensors with names", where=path, got=some(others),
+                        expected="names and tensors only: no sparse, nested or empty (meta) ones",
+                        do="save model.state_dict() alone")  # fmt: skip
     return state
+
+
+def _is_plain(name: object, x: Any) -> bool:
+    import torch
+
+    if not isinstance(name, str) or not isinstance(x, torch.Tensor):
+        return False
+    return x.layout is torch.strided and not x.is_meta and not x.is_nested
+
+
+def _torch_says(error: BaseException) -> str:
+    """torch's own words, but for its advice to load the file all the same and let it run what it likes."""
+    if "weights_only" not in str(error):
+        return first_line(error)
+    named = re.search(r"GLOBAL ([\w.]+)", str(error))
+    return f"it asks for {named[1]} to be called" if named else "it holds more than tensors, or is no file of torch"
 
 
 def _is_zip(path: Path) -> bool:  # torch maps its newer files only, which are zip archives

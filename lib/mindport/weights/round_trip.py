@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from mindport.tables import Table
 from mindport.weights.converter import convert
 from mindport.weights.dtypes import digest
 from mindport.weights.manifest import read_manifest
+from mindport.weights.names import natural
 from mindport.weights.readers import Reader, open_hf
 
 
@@ -108,11 +110,15 @@ def _compare(src: Path, directory: Path, before: Reader, after: Reader) -> Round
     files = tuple(path.name for path in (*before.shards.files, before.shards.index) if path)
     return RoundTrip(
         source=src, directory=directory, tensors=len(before.infos), equal=len(equal),
-        different=tuple(sorted(names - equal)), dropped=tuple(sorted(before.infos.keys() - names)),
-        invented=tuple(sorted(after.infos.keys() - before.infos.keys())), files=files,
+        different=_natural(names - equal), dropped=_natural(before.infos.keys() - names),
+        invented=_natural(after.infos.keys() - before.infos.keys()), files=files,
         identical=_identical(before, after, files), bytes=sum(info.nbytes for info in before.infos.values()),
         dtype=manifest.dtype,
     )  # fmt: skip
+
+
+def _natural(names: Set[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=natural))
 
 
 def _identical(before: Reader, after: Reader, files: tuple[str, ...]) -> tuple[str, ...] | None:

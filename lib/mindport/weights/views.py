@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,14 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from mindport.config import ModelConfig, dialect_for, read_config, schema
+from mindport.config import ModelConfig, dialect_for, inspect_config, schema
 from mindport.config.dialect import Dialect
 from mindport.config.schema import LAYER
-from mindport.errors import UsageError, some
+from mindport.errors import ConfigError, UsageError, some
 from mindport.results import Result
 from mindport.tables import Table
 from mindport.weights.dtypes import CODES, NUMPY
+from mindport.weights.names import by_pattern, natural, pattern
 from mindport.weights.plan import foreign_shapes, named_by, plan, table
 from mindport.weights.readers import open_hf
 from mindport.weights.store import load
@@ -30,7 +30,7 @@ class KeyDifference(Result):
 
     Attributes:
         left, right: what the lists are.
-        left_names, right_names: sorted.
+        left_names, right_names: all of them, in natural order.
     """
 
     left: str
@@ -40,11 +40,11 @@ class KeyDifference(Result):
 
     @property
     def only_left(self) -> tuple[str, ...]:
-        return tuple(sorted(set(self.left_names) - set(self.right_names)))
+        return tuple(sorted(set(self.left_names) - set(self.right_names), key=natural))
 
     @property
     def only_right(self) -> tuple[str, ...]:
-        return tuple(sorted(set(self.right_names) - set(self.left_names)))
+        return tuple(sorted(set(self.right_names) - set(self.left_names), key=natural))
 
     @property
     def ok(self) -> bool:
@@ -58,9 +58,11 @@ class KeyDifference(Result):
         )
 
     def tables(self) -> tuple[Table, ...]:
-        rows = list(itertools.zip_longest(self.only_left, self.only_right))
-        columns = (f"only in {self.left}", f"only in {self.right}")
-        return (Table("Difference both ways", columns, rows),) if rows else ()
+        nothing = ("", "")
+        sides = (by_pattern(self.only_left).items(), by_pattern(self.only_right).items())
+        rows = [(*left, *right) for left, right in itertools.zip_longest(*sides, fillvalue=nothing)]
+        columns = (f"only in {self.left}", "names", f"only in {self.right}", "names")
+        return (Table(f"Difference both ways ({LAYER} is the layer)", columns, rows),) if rows else ()
 
 
 def key_difference(src: Path | str, dialect: Dialect | None = None, *, renamed: bool = False) -> KeyDifference:
@@ -72,14 +74,16 @@ def key_difference(src: Path | str, dialect: Dialect | None = None, *, renamed: 
         renamed: False compares the raw lists, in which nearly everything differs; True translates the model's names
             through the family's table first, after which nothing may.
     """
-    config, reader = read_config(src), open_hf(src)
-    assert config.model is not None
+    config, reader = inspect_config(src), open_hf(src)  # to look at names, an unknown key does not matter
+    if config.model is None:
+        raise ConfigError("this configuration makes no model", where=config.path, got=some(config.problems, 5))
     if not renamed:
         wanted, right = list(schema.shapes(config.model)), "the MindSpore model"
     else:
         known = dialect or config.dialect
         wanted, right = named_by(known, config.model, reader.infos), "the table of " + known.model_type
-    return KeyDifference("the Hugging Face files", right, tuple(sorted(reader.infos)), tuple(sorted(wanted)))
+    left_names, right_names = (tuple(sorted(names, key=natural)) for names in (reader.infos, wanted))
+    return KeyDifference("the Hugging Face files", right, left_names, right_names)
 
 
 def name_table(dialect: Dialect, config: ModelConfig) -> Table:
@@ -88,7 +92,7 @@ def name_table(dialect: Dialect, config: ModelConfig) -> Table:
     right = foreign_shapes(made)
     rows = {}
     for step in made.steps:
-        foreign, hub = _pattern(step.foreign), tuple(map(_pattern, step.hub))
+        foreign, hub = pattern(step.foreign), tuple(map(pattern, step.hub))
         rows[foreign] = (foreign, right[step.foreign], step.layout.name, ", ".join(hub), have[step.hub[0]])
     title = f"{dialect.model_type}: Hugging Face ↔ MindSpore ({LAYER} is the layer)"
     return Table(
@@ -103,7 +107,7 @@ def bias_census(src: Path | str) -> Table:
     for name in open_hf(src).infos:
         module, _, what = name.rpartition(".")
         if what in ("weight", "bias"):
-            (weights if what == "weight" else biases)[_pattern(module)] += 1
+            (weights if what == "weight" else biases)[pattern(module)] += 1
     rows = [(m, weights[m], biases[m], "yes" if biases[m] == weights[m] else "no" if not biases[m] else "some")
             for m in dict.fromkeys([*weights, *biases])]  # fmt: skip
     return Table("Bias census", ("module", "weights", "biases", "bias?"), sorted(rows))
@@ -144,10 +148,6 @@ def tensor_under_each_name(src: Path | str, directory: Path | str, name: str) ->
         ("Hugging Face", step.foreign, x.shape, str(x.dtype), _first(x)),
         ("MindSpore", name, y.shape, str(y.dtype), _first(y)),
     ])  # fmt: skip
-
-
-def _pattern(name: str) -> str:
-    return re.sub(r"(^|\.)\d+(?=\.|$)", rf"\g<1>{LAYER}", name)
 
 
 def _first(x: np.ndarray) -> list[str]:

@@ -10,8 +10,8 @@ from mindport.errors import ConfigError
 DIALECTS = {dialect.model_type: dialect for dialect in (GPT2, LLAMA)}
 
 
-def dialect_for(model_type: object) -> Dialect:
-    """The dialect of a Hugging Face `model_type`.
+def dialect_for(model_type: object, where: object = "config.json: model_type") -> Dialect:
+    """The dialect of a Hugging Face `model_type`, which stands `where`.
 
     Raises:
         ConfigError: no table for this family.
@@ -19,7 +19,7 @@ def dialect_for(model_type: object) -> Dialect:
     if not isinstance(model_type, str) or model_type not in DIALECTS:
         raise ConfigError(
             "this family is not supported",
-            where="config.json: model_type",
+            where=where,
             got=repr(model_type),
             expected=", ".join(DIALECTS),
             do="convert a model of a supported family, or add a table in mindport/config/dialects",

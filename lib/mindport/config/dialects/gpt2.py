@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mindport.config.dialect import Derived, Dialect, Field, Row, pair
 from mindport.config.dialects.common import DTYPE, HARMLESS, INIT, REFUSED, TOKENS
-from mindport.config.readers import activation, boolean, positive_float, positive_int, probability
+from mindport.config.readers import activation, boolean, layer_count, positive_float, positive_int, probability
 
 B, H = "blocks.{}.", "h.{}."
 _SUMMARY = "sequence-classification head only"
@@ -21,7 +21,7 @@ GPT2 = Dialect(
     fields=(
         Field("vocab_size", "vocab_size", positive_int),
         Field("n_embd", "hidden_size", positive_int),
-        Field("n_layer", "num_hidden_layers", positive_int),
+        Field("n_layer", "num_hidden_layers", layer_count),
         Field("n_head", "num_attention_heads", positive_int),
         Field("n_positions", "max_position_embeddings", positive_int),
         Field("n_inner", "intermediate_size", positive_int, Derived("4 · n_embd", lambda raw: 4 * raw["n_embd"])),

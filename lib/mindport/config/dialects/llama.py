@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mindport.config.dialect import Derived, Dialect, Field, Refusal, Row, pair
 from mindport.config.dialects.common import DTYPE, HARMLESS, INIT, REFUSED, TOKENS
-from mindport.config.readers import activation, boolean, positive_float, positive_int, probability
+from mindport.config.readers import activation, boolean, layer_count, positive_float, positive_int, probability
 from mindport.config.rope import read_rope
 
 B, L = "blocks.{}.", "model.layers.{}."
@@ -17,7 +17,7 @@ LLAMA = Dialect(
         Field("vocab_size", "vocab_size", positive_int),
         Field("hidden_size", "hidden_size", positive_int),
         Field("intermediate_size", "intermediate_size", positive_int),
-        Field("num_hidden_layers", "num_hidden_layers", positive_int),
+        Field("num_hidden_layers", "num_hidden_layers", layer_count),
         Field("num_attention_heads", "num_attention_heads", positive_int),
         Field("num_key_value_heads", "num_key_value_heads", positive_int,
               Derived("num_attention_heads", lambda raw: raw["num_attention_heads"])),
