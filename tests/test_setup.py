@@ -87,7 +87,7 @@ def test_pins_that_matter() -> None:
 def test_conda_holds_no_second_list() -> None:
     lines = (ROOT / "environment.yml").read_text(encoding="utf-8").splitlines()
     items = [line.strip().removeprefix("- ") for line in lines if line.strip().startswith("- ")]
-    assert items == ["python=3.11", "pip", "pip:", "-c constraints.txt", "-e .[test]"]
+    assert items == ["conda-forge", "nodefaults", "python=3.11", "pip", "pip:", "-c constraints.txt", "-e .[test]"]
 
 
 def test_finds_the_first_that_fits(

@@ -29,12 +29,12 @@ MODEL = {
 def cases() -> list[Case]:
     """HF → MindSpore and back, on random weights in a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="mindport-bench-") as folder:
-        source, target, back = (Path(folder) / name for name in ("source", "target", "back"))
+        source, target, back, copy = (Path(folder) / name for name in ("source", "target", "back", "copy"))
         _write_model(source)
         size = sum(file.stat().st_size for file in source.glob("*.safetensors")) / 1e6
-        to = {"mindport": lambda: _convert(source, target, "mindspore"), "plain copy": lambda: _copy(source, back)}
+        to = {"mindport": lambda: _convert(source, target, "mindspore"), "plain copy": lambda: _copy(source, copy)}
         there = compare("to mindspore", to, work=size, unit="MB/s")
-        fro = {"mindport": lambda: _convert(target, back, "huggingface"), "plain copy": lambda: _copy(target, source)}
+        fro = {"mindport": lambda: _convert(target, back, "huggingface"), "plain copy": lambda: _copy(target, copy)}
         return [there, compare("to huggingface", fro, work=size, unit="MB/s")]
 
 
