@@ -67,6 +67,11 @@ FAMILIES: dict[str, tuple[str, Settings]] = {
         head_dim=8, attention_bias=True, tie_word_embeddings=True, max_window_layers=2, **WINDOWS,
         **rope("llama3", **LLAMA3))),
     "phi3": ("phi3", decoder(hidden_size=48, sliding_window=7, **rope(partial_rotary_factor=0.75))),
+    "phi3 longrope": ("phi3", decoder(
+        hidden_size=48, original_max_position_embeddings=CONTEXT, rope_parameters={
+            "rope_type": "longrope", "rope_theta": 1000.0, "partial_rotary_factor": 0.75,
+            "original_max_position_embeddings": CONTEXT, "short_factor": [1.0, 1.1, 1.3],
+            "long_factor": [1.2, 2.5, 4.0]})),
     "gemma": ("gemma", decoder(head_dim=8)),
     "gemma bias linear untied": ("gemma", decoder(
         head_dim=8, attention_bias=True, tie_word_embeddings=False, **rope("linear"))),

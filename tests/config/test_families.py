@@ -27,6 +27,7 @@ OLD = {  # config.json files as their time wrote them
     "gemma": {"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16,
               "hidden_act": "gelu_pytorch_tanh"},
 }  # fmt: skip
+LONGROPE = {"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
 
 
 def raw(family: str, **changes: object) -> dict:
@@ -126,10 +127,15 @@ def test_defaults_are_those_of_the_configuration_class(family):
         ("qwen2", {"use_sliding_window": "yes"}, "use_sliding_window: true or false"),
         (
             "phi3",
-            {"rope_scaling": {"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}},
-            "rope_type one of",
+            {"rope_scaling": {"type": "linear", "factor": 2.0}},
+            "rope_type one of default, longrope, not 'linear'",
         ),
-        ("phi3", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_type one of default, not 'linear'"),
+        ("phi3", {"rope_scaling": LONGROPE}, "1 short, 1 long, expected 3"),
+        (
+            "phi3",
+            {"rope_scaling": {**LONGROPE, "original_max_position_embeddings": 16}},
+            "the configuration class says 4096",
+        ),
         ("gemma", {"hidden_act": "gelu"}, "transformers 4 gelu_pytorch_tanh"),
         ("gemma", {"hidden_activation": "gelu"}, "transformers 5 computes hidden_act gelu_pytorch_tanh"),
         ("gemma", {"final_logit_softcapping": 30.0}, "Gemma 2"),

@@ -36,7 +36,7 @@ def test_logits_equal_transformers_in_graph_mode(pair, name):
 
 
 @pytest.mark.parametrize("tokens", [1, CONTEXT - 3])
-@pytest.mark.parametrize("name", ["gpt2", "llama", "dynamic, never stretched"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "dynamic, never stretched", "phi3 longrope"])
 def test_logits_equal_transformers_at_other_lengths(pair, name, tokens):
     assert error(pair(name), token_ids(tokens)) <= LIMIT
 
@@ -98,6 +98,10 @@ FAULTS = {
     "windows in the first layers, not the last": ("qwen2", lambda c: {"window": c.window[::-1]}),
     "whole heads rotated": ("gpt_neox", lambda c: {"rotary_dim": None}),
     "one pair too few rotated": ("phi3", lambda c: {"rotary_dim": c.rotary_dim - 2}),
+    "longrope's other factors": (
+        "phi3 longrope",
+        lambda c: {"rope": dataclasses.replace(c.rope, long_factor=c.rope.short_factor)},
+    ),
     "one after the other": ("gpt_neox", lambda c: {"parallel_residual": False}),
     "side by side": ("gpt_neox sequential linear", lambda c: {"parallel_residual": True}),
     "norms not around zero": ("gemma", lambda c: {"norm_offset": 0}),

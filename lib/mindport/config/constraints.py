@@ -80,6 +80,10 @@ def _heads(config: ModelConfig, raw: Mapping[str, Any]) -> list[Constraint]:
         rows.append(_rule("rotary positions turn pairs", pairs,
                           f"{config.rotated} of {config.head_dim} dimensions", "an even number",
                           "rotary embedding needs an even number of rotated dimensions"))  # fmt: skip
+    if config.rope and config.rope.short_factor and config.rope.long_factor:
+        short, long, half = len(config.rope.short_factor), len(config.rope.long_factor), config.rotated // 2
+        rows.append(_rule("each pair has two factors", short == long == half, f"{short} short, {long} long",
+                          str(half), "one of the lists is wrong"))  # fmt: skip
     return [*rows, fused_attention(config)]
 
 

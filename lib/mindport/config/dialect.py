@@ -105,7 +105,8 @@ class Dialect:
         prefix: what the reference's class, and some files, put before every name but the head's.
         rope_keys: keys beside `rope_parameters` that stand for one of its values.
         rope_defaults: what the configuration class puts in where `rope_parameters` lacks it.
-        written: keys of a config.json that come of no single field → their value.
+        rope_over: what the configuration class puts in its place when the key of this name beside it is missing.
+        written: keys of config.json that come of no single field → their value.
     """
 
     model_type: str
@@ -121,6 +122,7 @@ class Dialect:
     prefix: str = ""
     rope_keys: Mapping[str, str] = field(default_factory=lambda: ROPE_KEYS)
     rope_defaults: Mapping[str, float] = field(default_factory=lambda: ROPE_DEFAULTS)
+    rope_over: Mapping[str, float] = field(default_factory=dict)
     written: Mapping[str, Callable[[ModelConfig], Any]] = field(default_factory=dict)
 
     def module_pairs(self) -> list[ModulePair]:

@@ -16,7 +16,7 @@ from typing import Literal
 from mindport.errors import ConfigError
 
 Activation = Literal["gelu", "gelu_tanh", "silu", "relu"]
-RopeType = Literal["default", "linear", "dynamic", "yarn", "llama3"]
+RopeType = Literal["default", "linear", "dynamic", "yarn", "llama3", "longrope"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,10 +26,11 @@ class Rope:
     Attributes:
         rope_theta: the base of the wavelengths (10,000 in the paper).
         rope_type: how the frequencies are scaled; the other fields belong to one type or several.
-        factor: stretch of the context (linear, dynamic, yarn, llama3).
-        original_max_position_embeddings: context before stretching, in tokens (yarn, llama3).
+        factor: stretch of the context (all but default).
+        original_max_position_embeddings: context before stretching, in tokens (yarn, llama3, longrope).
         low_freq_factor, high_freq_factor: llama3's band between untouched and divided frequencies.
-        attention_factor: multiplier of cos and sin (yarn; derived from `factor` when absent).
+        attention_factor: multiplier of cos and sin (yarn, longrope; derived from `factor` when absent).
+        short_factor, long_factor: longrope's divisor of each pair's frequency, within and beyond the original context.
         beta_fast, beta_slow, mscale, mscale_all_dim, truncate: yarn's ramp and attention factor.
     """
 
@@ -45,6 +46,13 @@ class Rope:
     mscale: float | None = None
     mscale_all_dim: float | None = None
     truncate: bool = True
+    short_factor: tuple[float, ...] | None = None
+    long_factor: tuple[float, ...] | None = None
+
+    @property
+    def by_length(self) -> bool:
+        """Whether the frequencies depend on how many tokens there are."""
+        return self.rope_type in ("dynamic", "longrope")
 
     def __str__(self) -> str:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))

@@ -80,7 +80,7 @@ def _join(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], Fau
             faults[old] = f"{key} says {both[0]!r}"
     if _reads(dialect, "rope_parameters"):
         try:
-            joined["rope_parameters"] = join_rope(raw, dialect.rope_keys, dialect.rope_defaults)
+            joined["rope_parameters"] = join_rope(raw, dialect.rope_keys, dialect.rope_defaults, dialect.rope_over)
         except ValueError as expected:
             faults["rope_parameters"] = f"expected {expected}"
     return joined, faults

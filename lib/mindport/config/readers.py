@@ -40,6 +40,13 @@ def positive_float(value: Any) -> float:
     return float(value)
 
 
+def positive_floats(value: Any) -> tuple[float, ...]:
+    """A list of finite numbers above zero."""
+    if not isinstance(value, list) or not value:
+        raise ValueError("a list of positive numbers")
+    return tuple(map(positive_float, value))
+
+
 def probability(value: Any) -> float:
     """A number from 0 up to, not including, 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:

@@ -16,7 +16,7 @@ from typing import Any
 
 from mindport.config.dialect import ROPE_DEFAULTS, ROPE_KEYS, Derived
 from mindport.config.model_config import ModelConfig, Rope
-from mindport.config.readers import boolean, positive_float, positive_int
+from mindport.config.readers import boolean, positive_float, positive_floats, positive_int
 
 OBJECTS = ("rope_parameters", "rope_scaling")
 PARTIAL = "partial_rotary_factor"
@@ -28,14 +28,26 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "dynamic": ("factor", "original_max_position_embeddings"),
     "yarn": ("factor", "original_max_position_embeddings"),
     "llama3": ("factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"),
+    "longrope": ("factor", "original_max_position_embeddings", "short_factor", "long_factor"),
 }
-OPTIONAL = {"yarn": ("attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate")}
+OPTIONAL = {
+    "longrope": ("attention_factor",),
+    "yarn": ("attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"),
+}
 IGNORED = {"finetuned"}  # says how the model was made, not what it computes
-_READ = {"original_max_position_embeddings": positive_int, "truncate": boolean}
+_READ = {
+    "original_max_position_embeddings": positive_int,
+    "truncate": boolean,
+    "short_factor": positive_floats,
+    "long_factor": positive_floats,
+}
 
 
 def join_rope(
-    raw: Mapping[str, Any], keys: Mapping[str, str] = ROPE_KEYS, defaults: Mapping[str, float] = ROPE_DEFAULTS
+    raw: Mapping[str, Any],
+    keys: Mapping[str, str] = ROPE_KEYS,
+    defaults: Mapping[str, float] = ROPE_DEFAULTS,
+    over: Mapping[str, float] | None = None,
 ) -> dict[str, Any] | None:
     """One dictionary out of the spellings that `raw` uses; None when it uses none.
 
@@ -43,6 +55,7 @@ def join_rope(
         raw: a parsed config.json.
         keys: those beside the object that the family's class reads → the rope parameter that each stands for.
         defaults: what the class fills in.
+        over: what the class puts in the object's place when the key beside it is missing.
 
     Raises:
         ValueError: two spellings disagree, or one is not of its form.
@@ -54,7 +67,10 @@ def join_rope(
     for key, name in keys.items():
         if raw.get(key) is not None:
             _merge(joined, key, {name: raw[key]})
-    filled = {**defaults, **joined}
+    for key, value in (over or {}).items():
+        if raw.get(key) is None and key in joined:
+            _merge(joined, "the configuration class", {key: value})
+    filled = {**defaults, **(over or {}), **joined}
     _agree_with_echoes(raw, keys, filled)
     if not joined:
         return None
@@ -153,11 +169,11 @@ def _agree_with_echoes(raw: Mapping[str, Any], keys: Mapping[str, str], filled: 
 def _fill(joined: dict[str, Any], raw: Mapping[str, Any]) -> None:
     """What the reference fills in for keys that are absent."""
     context, kind = raw.get("max_position_embeddings"), joined.setdefault("rope_type", "default")
-    if kind in ("yarn", "llama3", "dynamic"):
+    if kind in ("yarn", "llama3", "dynamic", "longrope"):
         joined.setdefault("original_max_position_embeddings", raw.get("original_max_position_embeddings", context))
     if kind == "dynamic" and joined["original_max_position_embeddings"] != context:
         raise ValueError(
             "original_max_position_embeddings equal to max_position_embeddings: the reference stretches from the latter"
         )
-    if kind == "yarn" and joined.get("factor") is None and isinstance(context, int):
+    if kind in ("yarn", "longrope") and joined.get("factor") is None and isinstance(context, int):
         joined["factor"] = context / joined["original_max_position_embeddings"]

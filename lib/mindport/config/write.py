@@ -11,7 +11,6 @@ from mindport.config.model_config import ModelConfig, Rope
 from mindport.config.rope import PARTIAL, fraction
 from mindport.errors import ConfigError
 
-_TUPLES = ("eos_token_id", "window")  # lists in JSON
 _ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu": "relu"}
 
 
@@ -29,9 +28,8 @@ def from_dict(values: Mapping[str, Any]) -> ModelConfig:
     content = dict(values)
     try:
         if content.get("rope") is not None:
-            content["rope"] = Rope(**content["rope"])
-        content |= {name: tuple(content[name]) for name in _TUPLES if isinstance(content.get(name), list)}
-        return ModelConfig(**content)
+            content["rope"] = Rope(**_tupled(content["rope"]))
+        return ModelConfig(**_tupled(content))
     except TypeError as error:
         raise ConfigError("this is not a model configuration of this version", got=error) from None
 
@@ -44,6 +42,11 @@ def to_huggingface(config: ModelConfig) -> dict[str, Any]:
     if PARTIAL in dialect.rope_keys.values():
         values["rope_parameters"] |= {PARTIAL: fraction(config)}
     return {"model_type": dialect.model_type, "architectures": [dialect.architecture], **values}
+
+
+def _tupled(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON's lists as the tuples that they were."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def _json(value: Any) -> Any:

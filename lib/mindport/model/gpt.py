@@ -95,13 +95,13 @@ class Rotary(nn.Cell):
         rope, rotated = config.rope, config.rotated
         inv_freq, self.scaling = inverse_frequencies(rope, rotated, 0)
         self.inv_freq = Tensor(inv_freq)  # (R/2,)
-        self.dynamic = rope.rope_type == "dynamic"
+        self.by_length = rope.by_length
         self.at_length = ops.constexpr(lambda length: Tensor(inverse_frequencies(rope, rotated, length)[0]))
         self.cos, self.sin, self.float32 = ops.Cos(), ops.Sin(), ms.float32
 
     def construct(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Positions (B or 1, T) in a sequence of `length` tokens → twice (B or 1, T, R/2)."""
-        inv_freq = self.at_length(length) if self.dynamic else self.inv_freq
+        inv_freq = self.at_length(length) if self.by_length else self.inv_freq
         angles = positions.astype(self.float32).expand_dims(-1) * inv_freq
         return self.cos(angles) * self.scaling, self.sin(angles) * self.scaling
 

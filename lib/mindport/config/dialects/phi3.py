@@ -1,4 +1,4 @@
-"""Phi-3 and Phi-4-mini at their original context: fused projections, a part of each head rotated, a window."""
+"""Phi-3 and Phi-4-mini: fused projections, a part of each head rotated, a window, and longrope beyond 4096 tokens."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mindport.config.rope import PARTIAL, rope_reader, rotary_dim
 
 B, L = decoder.B, decoder.L
 DEFAULTS = {"rope_theta": 10_000.0, PARTIAL: 1.0}
+CONTEXT = "original_max_position_embeddings"
 
 PHI3 = Dialect(
     model_type="phi3",
@@ -22,7 +23,7 @@ PHI3 = Dialect(
         Field("max_position_embeddings", "max_position_embeddings", positive_int, 4096),
         Field("hidden_act", "hidden_act", activation, "silu"),
         decoder.epsilon(1e-5),
-        Field("rope_parameters", "rope", rope_reader(("default",), partial=True), DEFAULTS),
+        Field("rope_parameters", "rope", rope_reader(("default", "longrope"), partial=True), DEFAULTS),
         Field("tie_word_embeddings", "tie_word_embeddings", boolean, False),
         Field("resid_pdrop", "resid_pdrop", probability, 0.0),
         *decoder.REST,
@@ -40,7 +41,6 @@ PHI3 = Dialect(
     harmless={
         **HARMLESS,
         "embd_pdrop": "the family's class reads it and applies none",
-        "original_max_position_embeddings": "read by longrope only, which is not computed",
     },
     rows=decoder.rows(
         attention=(
@@ -54,7 +54,11 @@ PHI3 = Dialect(
     ),
     modules=decoder.MODULES,
     dropped=decoder.DROPPED,
-    rope_keys={"rope_theta": "rope_theta", PARTIAL: PARTIAL},
+    rope_keys={"rope_theta": "rope_theta", PARTIAL: PARTIAL, CONTEXT: CONTEXT},
     rope_defaults=DEFAULTS,
-    written={"sliding_window": lambda c: c.window and c.window[0]},
+    rope_over={CONTEXT: 4096},
+    written={
+        "sliding_window": lambda c: c.window and c.window[0],
+        CONTEXT: lambda c: (c.rope and c.rope.original_max_position_embeddings) or c.max_position_embeddings,
+    },
 )  # fmt: skip
