@@ -199,10 +199,11 @@ def test_a_sequence_beyond_learned_positions_stops(pair, mode, tmp_path, monkeyp
         pair("gpt2").ours()(Tensor(token_ids(41)))
 
 
-def test_half_precision_follows(pair):
-    logits = pair("llama").ours(dtype="float16")(Tensor(token_ids(T))).asnumpy()
+@pytest.mark.parametrize("name", ["llama", "gemma", "gpt_neox", "qwen3 bias llama3"])
+def test_half_precision_follows(pair, name):
+    logits = pair(name).ours(dtype="float16")(Tensor(token_ids(T))).asnumpy()
     assert logits.dtype == np.float32
-    assert LIMIT < np.abs(logits - pair("llama").logits(token_ids(T))).max() < 0.05
+    assert LIMIT < np.abs(logits - pair(name).logits(token_ids(T))).max() < 0.05
 
 
 @pytest.mark.parametrize("level", ["O1", "O2", "O3"])
