@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mindport.config.model_config import ModelConfig
+from mindport.config.model_config import ModelConfig, Rope
 from mindport.config.vocabulary import Vocabulary
 from mindport.tables import Table
 
@@ -76,12 +76,25 @@ def _heads(config: ModelConfig, raw: Mapping[str, Any]) -> list[Constraint]:
         rows.append(_rule("heads fill hidden_size", hidden % heads == 0, f"{hidden} / {heads}", "no remainder",
                           "one of the two is wrong, or head_dim is missing"))  # fmt: skip
     if config.position == "rope":
-        rows.append(_rule("rotary positions turn pairs", config.head_dim % 2 == 0, f"head_dim {config.head_dim}",
-                          "an even number", "rotary embedding needs an even head_dim"))  # fmt: skip
-    if config.rope is not None and config.rope.rope_type == "dynamic":
-        rows.append(_rule("dynamic rotary positions have a base", config.head_dim > 2, f"head_dim {config.head_dim}",
-                          "more than 2", "the base is stretched by the power d / (d - 2)"))  # fmt: skip
+        pairs = config.rotated % 2 == 0 and 0 < config.rotated <= config.head_dim
+        rows.append(_rule("rotary positions turn pairs", pairs,
+                          f"{config.rotated} of {config.head_dim} dimensions", "an even number",
+                          "rotary embedding needs an even number of rotated dimensions"))  # fmt: skip
+    if config.rope is not None:
+        rows += _scaling(config, config.rope)
     return [*rows, fused_attention(config)]
+
+
+def _scaling(config: ModelConfig, rope: Rope) -> list[Constraint]:
+    rows, half = [], config.rotated // 2
+    if rope.rope_type == "dynamic":
+        rows.append(_rule("dynamic rotary positions have a base", half > 1, f"{config.rotated} rotated dimensions",
+                          "more than 2", "the base is stretched by the power d / (d - 2)"))  # fmt: skip
+    if rope.short_factor and rope.long_factor:
+        short, long = len(rope.short_factor), len(rope.long_factor)
+        rows.append(_rule("each pair has two factors", short == long == half, f"{short} short, {long} long",
+                          str(half), "one of the lists is wrong"))  # fmt: skip
+    return rows
 
 
 def _vocabulary(config: ModelConfig, found: Vocabulary) -> list[Constraint]:

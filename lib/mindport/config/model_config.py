@@ -10,13 +10,13 @@ What differs between families is a field here, never a test on the model's name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from mindport.errors import ConfigError
 
 Activation = Literal["gelu", "gelu_tanh", "silu", "relu"]
-RopeType = Literal["default", "linear", "dynamic", "yarn", "llama3"]
+RopeType = Literal["default", "linear", "dynamic", "yarn", "llama3", "longrope"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,10 +26,11 @@ class Rope:
     Attributes:
         rope_theta: the base of the wavelengths (10,000 in the paper).
         rope_type: how the frequencies are scaled; the other fields belong to one type or several.
-        factor: stretch of the context (linear, dynamic, yarn, llama3).
-        original_max_position_embeddings: context before stretching, in tokens (yarn, llama3).
+        factor: stretch of the context (all but default).
+        original_max_position_embeddings: context before stretching, in tokens (yarn, llama3, longrope).
         low_freq_factor, high_freq_factor: llama3's band between untouched and divided frequencies.
-        attention_factor: multiplier of cos and sin (yarn; derived from `factor` when absent).
+        attention_factor: multiplier of cos and sin (yarn, longrope; derived from `factor` when absent).
+        short_factor, long_factor: longrope's divisor of each pair's frequency, within and beyond the original context.
         beta_fast, beta_slow, mscale, mscale_all_dim, truncate: yarn's ramp and attention factor.
     """
 
@@ -45,6 +46,13 @@ class Rope:
     mscale: float | None = None
     mscale_all_dim: float | None = None
     truncate: bool = True
+    short_factor: tuple[float, ...] | None = None
+    long_factor: tuple[float, ...] | None = None
+
+    @property
+    def by_length(self) -> bool:
+        """Whether the frequencies depend on how many tokens there are."""
+        return self.rope_type in ("dynamic", "longrope")
 
     def __str__(self) -> str:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
@@ -66,7 +74,14 @@ class ModelConfig:
         hidden_act: the MLP's activation; `gelu` is the erf form, `gelu_tanh` the tanh approximation.
         gated_mlp: True for down(act(gate(x)) · up(x)), False for down(act(up(x))).
         norm, norm_eps: layer norm or RMS norm, and its epsilon.
+        norm_offset: 1 when a norm multiplies by 1 + weight, so that its weight is stored around zero (Gemma).
+        qk_norm: q and k of each head are normalised, over head_dim, before they are rotated (Qwen3).
         position, rope: a learned table, or rotary embedding.
+        rotary_dim: how many dimensions of a head are rotated, the first ones; None rotates all (GPT-NeoX, Phi).
+        window: how many keys a query of each layer sees, itself included: one entry a layer, None in it for all
+            keys before the query; None alone when no layer has a window (Mistral, Qwen2).
+        parallel_residual: x + attn(norm1(x)) + mlp(norm2(x)), not one after the other (GPT-NeoX).
+        embedding_scale: multiplies the embedding's rows on the way in, not the head's (Gemma).
         qkv_bias, attention_out_bias, mlp_bias: which linear maps have a bias.
         tie_word_embeddings: the head is the embedding matrix.
         scale_attn_weights: scores are divided by sqrt(head_dim).
@@ -90,8 +105,14 @@ class ModelConfig:
     gated_mlp: bool
     norm: Literal["layer", "rms"]
     norm_eps: float
+    norm_offset: Literal[0, 1] = 0
+    qk_norm: bool = False
     position: Literal["learned", "rope"]
     rope: Rope | None = None
+    rotary_dim: int | None = None
+    window: tuple[int | None, ...] | None = None
+    parallel_residual: bool = False
+    embedding_scale: float = 1.0
     qkv_bias: bool
     attention_out_bias: bool
     mlp_bias: bool
@@ -110,6 +131,19 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if (self.position == "rope") != (self.rope is not None):
             raise ConfigError("rope parameters go with rotary positions", got=f"{self.position=}, {self.rope=}")
+        if self.window is not None and len(self.window) != self.num_hidden_layers:
+            raise ConfigError("each layer has its window", got=f"{len(self.window)} windows",
+                              expected=f"{self.num_hidden_layers}, one a layer")  # fmt: skip
+
+    def with_layers(self, layers: int) -> ModelConfig:
+        """The same model with its first `layers` layers; further ones are like the last."""
+        window = self.window and tuple(self.window[min(i, len(self.window) - 1)] for i in range(layers))
+        return replace(self, num_hidden_layers=layers, window=window)
+
+    @property
+    def rotated(self) -> int:
+        """How many dimensions of a head are rotated."""
+        return self.head_dim if self.rotary_dim is None else self.rotary_dim
 
     @property
     def dims(self) -> dict[str, int]:
@@ -119,6 +153,7 @@ class ModelConfig:
             "d": self.hidden_size,
             "t": self.max_position_embeddings,
             "f": self.intermediate_size,
+            "h": self.head_dim,
             "q": self.num_attention_heads * self.head_dim,
             "k": self.num_key_value_heads * self.head_dim,
         }

@@ -36,11 +36,25 @@ def layer_count(value: Any) -> int:
     return value
 
 
+def whole_number(value: Any) -> int:
+    """A whole number from zero."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("a whole number from 0")
+    return value
+
+
 def positive_float(value: Any) -> float:
     """A finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= sys.float_info.max:
         raise ValueError("a positive number")
     return float(value)
+
+
+def positive_floats(value: Any) -> tuple[float, ...]:
+    """A list of finite numbers above zero."""
+    if not isinstance(value, (list, tuple)) or not value:
+        raise ValueError("a list of positive numbers")
+    return tuple(map(positive_float, value))
 
 
 def probability(value: Any) -> float:

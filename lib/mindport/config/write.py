@@ -13,14 +13,15 @@ from mindport.config.constraints import constraints
 from mindport.config.dialects import dialect_for
 from mindport.config.model_config import ModelConfig, Rope
 from mindport.config.readers import layer_count, positive_float, positive_int, probability
-from mindport.config.rope import read_rope
+from mindport.config.rope import PARTIAL, fraction, read_rope
 from mindport.config.vocabulary import Vocabulary
 from mindport.errors import ConfigError
 
 _ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu": "relu"}
 _RANGES = {
     "num_hidden_layers": layer_count,
-    **dict.fromkeys(("norm_eps", "initializer_range"), positive_float),
+    "window": lambda sizes: [positive_int(size) for size in sizes or () if size is not None],
+    **dict.fromkeys(("norm_eps", "initializer_range", "embedding_scale"), positive_float),
     **dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), probability),
 }
 _hints = functools.cache(get_type_hints)
@@ -42,8 +43,7 @@ def from_dict(values: Mapping[str, Any]) -> ModelConfig:
     content = dict(values)
     if content.get("rope") is not None:
         content["rope"] = _rope(content["rope"])
-    if isinstance(content.get("eos_token_id"), list):
-        content["eos_token_id"] = tuple(content["eos_token_id"])
+    content = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
     for name, kind in _hints(ModelConfig).items():
         if name in content:
             _check(name, content[name], kind)
@@ -63,7 +63,7 @@ def fits(value: Any, kind: Any) -> bool:
             finite = isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
             return kind is Any or type(value) is kind or (kind is float and finite and not isinstance(value, bool))
         case origin if origin is Literal:
-            return isinstance(value, str) and value in inner
+            return any(type(value) is type(one) and value == one for one in inner)
         case origin if origin in (Union, types.UnionType):
             return any(fits(value, one) for one in inner)
         case origin if origin is dict:
@@ -76,6 +76,9 @@ def to_huggingface(config: ModelConfig) -> dict[str, Any]:
     """A config.json of the model's family that reads back as `config`."""
     dialect = dialect_for(config.model_type)
     values = {field.key: _json(getattr(config, field.name.split()[0])) for field in dialect.fields}
+    values |= {key: _json(value(config)) for key, value in dialect.written.items()}
+    if PARTIAL in dialect.rope_keys.values():
+        values["rope_parameters"] |= {PARTIAL: fraction(config)}
     return {"model_type": dialect.model_type, "architectures": [dialect.architecture], **values}
 
 

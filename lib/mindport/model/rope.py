@@ -8,6 +8,7 @@
 | dynamic | theta grows with the sequence once it passes the original context (NTK)                |
 | yarn    | slow pairs are divided, fast pairs kept, a ramp between; cos and sin are scaled        |
 | llama3  | as yarn with the ramp in wavelengths; cos and sin are not scaled                       |
+| longrope| each pair has a divisor of its own, another one beyond the original context            |
 
 NumPy only, in float32 where the reference is (`modeling_rope_utils.py` of transformers 5); the tests hold every
 type to it. Papers: RoFormer arXiv:2104.09864, YaRN arXiv:2309.00071.
@@ -28,7 +29,7 @@ def inverse_frequencies(rope: Rope, head_dim: int, seq_len: int) -> tuple[np.nda
     Args:
         rope: base and scaling.
         head_dim: D, even.
-        seq_len: positions in the sequence; only `dynamic` depends on it, and only beyond the original context.
+        seq_len: positions in the sequence; `dynamic` and `longrope` depend on it, beyond the original context.
 
     Returns:
         Inverse frequencies, float32 (D/2,), and the factor that multiplies cos and sin.
@@ -67,7 +68,17 @@ def _llama3(rope: Rope, head_dim: int, seq_len: int) -> tuple[np.ndarray, float]
     return (1 - kept) * inv_freq / np.float32(rope.factor) + kept * inv_freq, 1.0
 
 
-_TYPES = {"default": _default, "linear": _linear, "dynamic": _dynamic, "yarn": _yarn, "llama3": _llama3}
+def _longrope(rope: Rope, head_dim: int, seq_len: int) -> tuple[np.ndarray, float]:
+    context = rope.original_max_position_embeddings
+    divisors = np.array(rope.long_factor if seq_len > context else rope.short_factor, np.float32)
+    scaling = rope.attention_factor
+    if scaling is None:
+        scaling = math.sqrt(1 + math.log(rope.factor) / math.log(context)) if rope.factor > 1 else 1.0
+    return 1 / (divisors * _periods(rope.rope_theta, head_dim)), scaling
+
+
+_TYPES = {"default": _default, "linear": _linear, "dynamic": _dynamic, "yarn": _yarn, "llama3": _llama3,
+          "longrope": _longrope}  # fmt: skip
 
 
 def _periods(theta: float, head_dim: int) -> np.ndarray:

@@ -34,7 +34,7 @@ def length(config: ModelConfig) -> int:
 
 def is_dynamic(config: ModelConfig) -> bool:
     """Whether the rotary frequencies depend on how many tokens there are."""
-    return config.rope is not None and config.rope.rope_type == "dynamic"
+    return config.rope is not None and config.rope.by_length
 
 
 def greedy_lengths(config: ModelConfig, tokens: int) -> tuple[int, int]:

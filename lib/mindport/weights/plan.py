@@ -17,7 +17,7 @@ from mindport.config import ModelConfig, schema
 from mindport.config.dialect import Dialect, Row
 from mindport.errors import MappingError, some
 from mindport.weights.hints import hints, signs
-from mindport.weights.layouts import LAYOUTS, Layout, Shape
+from mindport.weights.layouts import Layout, Shape, layout
 from mindport.weights.names import natural
 
 HEAD, EMBED = "head.weight", "embed.weight"
@@ -129,7 +129,7 @@ def foreign_shapes(made: Plan) -> dict[str, Shape]:
 def _steps(row: Row, config: ModelConfig, prefix: str) -> Iterable[Step]:
     hub = zip(*(schema.expand(name, config) for name in row.hub.split()), strict=True)
     foreign = schema.expand(_prefixed(row, prefix), config)
-    return [Step(names, name, LAYOUTS[row.layout]) for names, name in zip(hub, foreign, strict=True)]
+    return [Step(names, name, layout(row.layout, config)) for names, name in zip(hub, foreign, strict=True)]
 
 
 def _prefixed(row: Row, prefix: str) -> str:
