@@ -140,7 +140,9 @@ COMMANDS = {
         convert, "convert weights, account for each tensor, and read the result back",
         "mindport convert models/llama models/llama-ms --dtype float32",
         (_arg("source", metavar="SRC", help=_MODEL_HELP), _arg("target", type=Path, metavar="DST"),
-         _arg("--to", choices=("mindspore", "huggingface"), default="mindspore"),
+         _arg("--to", default="mindspore", metavar="TARGET",
+              help="mindspore, huggingface, mindformers-llama, mindformers-llama-concat, mindformers-mcore or "
+              "mindformers-gpt2"),
          _arg("--dtype", choices=("keep", "float32", "float16", "bfloat16"), default="keep"),
          _arg("--format", choices=("safetensors", "ckpt"), default="safetensors"),
          _arg("--overwrite", **_FLAG, help="replace DST"), _ALLOW),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Layout = Literal["same", "transpose", "split_qkv"]
+Layout = Literal["same", "transpose", "split_qkv", "grouped_qkv", "interleave"]
 Raw = Mapping[str, Any]  # a parsed config.json
 
 
@@ -66,7 +66,7 @@ class Row:
     Attributes:
         hub: names of the hub, separated by spaces when one foreign tensor holds several.
         foreign: the family's name.
-        layout: how the values lie: a name in `mindport.weights.layouts.LAYOUTS`.
+        layout: how the values lie: a name in `mindport.weights.layouts.LAYOUTS` or `layouts_fused.FUSED`.
     """
 
     hub: str

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from mindport.config.targets import Target
+from mindport.files import read_json, write_json, write_text
 from mindport.weights.paths import inside
 
 SUFFIXES = {".json", ".txt", ".model", ".jinja", ".md", ""}
@@ -17,12 +21,27 @@ def companions(directory: Path) -> list[Path]:
     return [inside(directory, path.name) for path in sorted(directory.iterdir()) if _goes_along(path)]
 
 
-def copy_companions(directory: Path, target: Path) -> list[str]:
-    """Copy them; returns their names."""
+def copy_companions(directory: Path, target: Path, restored: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Copy them; returns their names. `restored` is the text of those that `directory` holds in another form."""
     files = companions(directory)
     for path in files:
-        shutil.copyfile(path, target / path.name)
+        if path.name in restored:
+            write_text(target / path.name, restored[path.name])
+        else:
+            shutil.copyfile(path, target / path.name)
     return [path.name for path in files]
+
+
+def rewrite_config(directory: Path, target: Target) -> dict[str, str]:
+    """Give `directory` the config.json that the target reads; returns the text that it replaces, by name."""
+    path = directory / "config.json"
+    if target.config_json is None:
+        return {}
+    text, raw = path.read_bytes().decode(), read_json(path)
+    if (wanted := target.config_json(raw)) == raw:
+        return {}
+    write_json(path, wanted)
+    return {path.name: text}
 
 
 def _goes_along(path: Path) -> bool:

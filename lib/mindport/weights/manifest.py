@@ -6,7 +6,7 @@ The source's headers and index are kept as they stood, so that the way back can 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,8 @@ class Manifest:
         files: weight file → {"sha256", "bytes"}.
         accounting: the figures that closed.
         mindport: the version that wrote it.
+        target: whose names the files carry, as in `mindport convert --to`.
+        rewritten: companions that the target reads differently, as they stood: name → text.
     """
 
     model: ModelConfig
@@ -68,11 +70,13 @@ class Manifest:
     files: dict[str, dict[str, Any]]
     accounting: dict[str, int]
     mindport: str = mindport.__version__
+    target: str = "mindspore"
+    rewritten: dict[str, str] = field(default_factory=dict)
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Write mindport.json into a directory."""
-    fields = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(manifest)}
+    fields = {item.name: getattr(manifest, item.name) for item in dataclasses.fields(manifest)}
     fields |= {"model": to_dict(manifest.model), "source": manifest.source and dataclasses.asdict(manifest.source)}
     write_json(directory / NAME, {"format": FORMAT, **fields})
 

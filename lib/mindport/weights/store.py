@@ -1,4 +1,4 @@
-"""A MindPort directory opened: hub name → values, read when asked for."""
+"""A converted directory opened: name → values, read when asked for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mindport.config import ModelConfig, schema
+from mindport.config import ModelConfig
+from mindport.config.targets import MINDSPORE, TARGETS
 from mindport.errors import FileError, MappingError, UsageError, some
 from mindport.files import sha256
 from mindport.weights import checkpoint
@@ -15,19 +16,20 @@ from mindport.weights.dtypes import NUMPY, code_of
 from mindport.weights.layouts import Shape
 from mindport.weights.manifest import Manifest, read_manifest
 from mindport.weights.paths import find_shards
+from mindport.weights.plan import foreign_shapes, table
 from mindport.weights.readers import SafetensorsReader
 
 
 class Weights(Mapping[str, np.ndarray]):
-    """Hub name → array; each look-up reads from the disk, so keep what you need again.
+    """Name → array; each look-up reads from the disk, so keep what you need again.
 
     Attributes:
-        directory: the MindPort directory.
+        directory: the converted directory.
         manifest: its mindport.json.
         specs: name → (dtype as safetensors' code, shape) of all its tensors.
     """
 
-    def __init__(self, directory: Path, manifest: Manifest, names: Iterable[str] | None = None) -> None:
+    def __init__(self, directory: Path, manifest: Manifest, names: Iterable[str]) -> None:
         self.directory, self.manifest = directory, manifest
         self._arrays: dict[str, np.ndarray] = {}
         if shards := find_shards(directory, "model", ".safetensors"):
@@ -36,7 +38,7 @@ class Weights(Mapping[str, np.ndarray]):
         else:
             self._arrays = checkpoint.read_checkpoint(directory / checkpoint.NAME)
             self.specs = {name: (code_of(x), x.shape) for name, x in self._arrays.items()}
-        self._names = dict.fromkeys(schema.shapes(manifest.model) if names is None else names)
+        self._names = dict.fromkeys(names)
 
     @property
     def config(self) -> ModelConfig:
@@ -75,18 +77,34 @@ def load(directory: Path | str, names: Iterable[str] | None = None, check: bool 
         MappingError: a tensor is missing, unexpected, or of a wrong shape or precision.
         UsageError: `names` holds a name that the model does not have.
     """
+    weights = open_converted(directory, names, check)
+    if weights.manifest.target != MINDSPORE.name:
+        raise FileError(f"weights under the names of {weights.manifest.target}, which our model does not have",
+                        where=directory, do="convert it with --to mindspore first")  # fmt: skip
+    return weights
+
+
+def open_converted(directory: Path | str, names: Iterable[str] | None = None, check: bool = True) -> Weights:
+    """As `load`, for a directory under any target's names, which the mapping then has."""
     directory = Path(directory)
     if directory.name.startswith(".") and directory.name.endswith(".part"):
         raise FileError("an interrupted conversion: it may be incomplete", where=directory,
                         do="remove it and convert again")  # fmt: skip
     manifest = read_manifest(directory)
     _check_files(directory, manifest, digests=check)
-    shapes, names = schema.shapes(manifest.model), None if names is None else list(names)
+    shapes, names = _shapes(manifest, directory), None if names is None else list(names)
     if foreign := [name for name in names or () if name not in shapes]:
         raise UsageError("no such parameter", where=directory, got=some(foreign), expected=some(shapes, 5))
-    weights = Weights(directory, manifest, names)
+    weights = Weights(directory, manifest, shapes if names is None else names)
     _check_tensors(weights, shapes)
     return weights
+
+
+def _shapes(manifest: Manifest, where: Path) -> dict[str, Shape]:
+    if manifest.target not in TARGETS:
+        raise FileError("written for a target that this version does not know", where=where, got=manifest.target,
+                        expected=", ".join(TARGETS), do="convert the model again")  # fmt: skip
+    return foreign_shapes(table(TARGETS[manifest.target].dialect, manifest.model))
 
 
 def _check_files(directory: Path, manifest: Manifest, *, digests: bool) -> None:
