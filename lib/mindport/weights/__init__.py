@@ -5,7 +5,7 @@ from mindport.weights.converter import convert
 from mindport.weights.plan import Plan, plan
 from mindport.weights.readers import open_hf
 from mindport.weights.round_trip import RoundTrip, verify_round_trip
-from mindport.weights.store import Weights, load
+from mindport.weights.store import Weights, load, open_converted
 from mindport.weights.views import (
     KeyDifference,
     bias_census,
@@ -27,6 +27,7 @@ __all__ = [
     "key_difference",
     "load",
     "name_table",
+    "open_converted",
     "open_hf",
     "plan",
     "tensor_under_each_name",

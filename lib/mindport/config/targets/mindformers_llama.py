@@ -9,7 +9,7 @@ from mindport.config.dialect import Row, pair
 from mindport.config.targets.target import Need, Target, names_only
 
 B, M = "blocks.{}.", "model.layers.{}."
-ROPE = ("default", "linear", "llama3")
+ROPE = ("default", "llama3")  # "linear" exists, but its check of the factor (modules/layers.py) refuses every number
 
 
 def _qkv(what: str) -> str:

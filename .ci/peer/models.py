@@ -1,0 +1,162 @@
+"""Tiny models in Hugging Face's format, converted and exported as a user does it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from safetensors.numpy import load_file, save_file
+
+from mindport.config import DIALECTS, ModelConfig, Rope, schema
+from mindport.config.dialect import Dialect
+from mindport.config.targets import TARGETS
+from mindport.config.targets.config_json import mindformers_config
+from mindport.files import write_json, write_text
+from mindport.mindformers import Recipe, export, parse_layout
+from mindport.mindformers.graph import graph
+from mindport.mindformers.networks import TRAINED
+from mindport.mindformers.pynative import pynative
+from mindport.weights import convert, open_converted
+from mindport.weights.plan import table
+
+LAYOUT = "dp1,tp2,pp1"
+LLAMA = {
+    "vocab_size": 96, "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 3, "num_attention_heads": 8,
+    "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "bos_token_id": 1,
+    "eos_token_id": 2, "pad_token_id": 0,
+}  # fmt: skip
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32, "rope_theta": 500_000.0}  # fmt: skip
+PLAIN = {"rope_type": "default", "rope_theta": 10_000.0}
+
+
+def llama_cases(work: Path) -> dict[str, dict[str, Any]]:
+    """The legacy network, with logits of transformers' own class."""
+    variants = {
+        "llama": ("mindformers-llama", {"rope_parameters": PLAIN}),
+        "llama, tied": ("mindformers-llama", {"rope_parameters": PLAIN, "tie_word_embeddings": True}),
+        "llama, attention biases": ("mindformers-llama", {"rope_parameters": PLAIN, "attention_bias": True}),
+        "llama, llama3 rope": ("mindformers-llama", {"rope_parameters": LLAMA3}),
+        "llama, qkv_concat": ("mindformers-llama-concat", {"rope_parameters": PLAIN}),
+    }
+    cases = {name: _llama(work / name.replace(", ", "-").replace(" ", "-"), *variant)
+             for name, variant in variants.items()}  # fmt: skip
+    return cases | {"control: gate and up exchanged": _exchanged(cases["llama"])}
+
+
+def _exchanged(case: dict[str, Any]) -> dict[str, Any]:
+    """The fault that no shape shows: gate and up of one layer change places, and the logits must say so."""
+    tensors = load_file(case["weights"])
+    gate, up = (f"model.layers.1.feed_forward.{x}.weight" for x in ("w1", "w3"))
+    tensors[gate], tensors[up] = tensors[up], tensors[gate]
+    file = Path(case["weights"]).with_name("exchanged.safetensors")
+    save_file(tensors, file)
+    return {**case, "weights": str(file), "control": True}
+
+
+def _llama(folder: Path, target: str, changes: dict[str, Any]) -> dict[str, Any]:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    shutil.rmtree(folder, ignore_errors=True)
+    torch.manual_seed(1)
+    model = LlamaForCausalLM(LlamaConfig(**LLAMA, **changes)).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias") or "norm" in name:
+            torch.nn.init.normal_(parameter, float("norm" in name), 0.3)
+        else:
+            torch.nn.init.normal_(parameter, 0.0, 0.06)
+    model.save_pretrained(folder / "huggingface")
+    ids = np.random.default_rng(2).integers(3, LLAMA["vocab_size"], (2, 96))  # the peer masks padding: none here
+    np.save(folder / "ids.npy", ids)
+    with torch.no_grad():
+        np.save(folder / "logits.npy", model(torch.from_numpy(ids)).logits.numpy())
+        np.save(folder / "exact.npy", model.double()(torch.from_numpy(ids)).logits.numpy())
+    convert(folder / "huggingface", folder / "mindformers", to=target, progress=False)
+    export(folder / "mindformers", folder / "train.yaml", layout=LAYOUT)
+    return {"kind": "legacy", "yaml": str(folder / "train.yaml"), "ids": str(folder / "ids.npy"),
+            "weights": str(folder / "mindformers/model.safetensors"), "logits": str(folder / "logits.npy"),
+            "exact": str(folder / "exact.npy")}  # fmt: skip
+
+
+def mcore_cases(work: Path) -> dict[str, dict[str, Any]]:
+    """The training network of mcore: real classes of the families that MindPort has, and one model by hand."""
+    changes = {"qwen3": {"head_dim": 16}, "qwen3, tied": {"head_dim": 16, "tie_word_embeddings": True}, "qwen2": {}}
+    cases = {name: _qwen(work / name.replace(", ", "-"), name.partition(",")[0], change)
+             for name, change in changes.items() if name.partition(",")[0] in DIALECTS}  # fmt: skip
+    folder = work / "mcore-biases"
+    return cases | {"mcore, biases on q, k, v": _by_hand(folder), "PyNative schema": _pynative(folder)}
+
+
+def _qwen(folder: Path, family: str, changes: dict[str, Any]) -> dict[str, Any]:
+    import torch
+    import transformers
+
+    name = {"qwen2": "Qwen2", "qwen3": "Qwen3"}[family]
+    shutil.rmtree(folder, ignore_errors=True)
+    torch.manual_seed(1)
+    config = getattr(transformers, name + "Config")(**LLAMA, rope_parameters=PLAIN, **changes)
+    model = getattr(transformers, name + "ForCausalLM")(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, 0.0, 0.2)
+    model.save_pretrained(folder / "huggingface")
+    convert(folder / "huggingface", folder / "mindformers", to="mindformers-mcore", progress=False)
+    if family in TRAINED:
+        export(folder / "mindformers", folder / "train.yaml", layout=LAYOUT)
+    else:
+        _write_yaml(folder, open_converted(folder / "mindformers").config)
+    return _case(folder, qk_norm=family == "qwen3")
+
+
+RAW = {**LLAMA, "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "hidden_act": "silu",
+       "tie_word_embeddings": False, "dtype": "float32", "rope_parameters": PLAIN}  # fmt: skip
+BIASED = ModelConfig(
+    model_type="qwen2", hidden_act="silu", head_dim=8, gated_mlp=True, norm="rms", position="rope",
+    rope=Rope(rope_theta=10_000.0), qkv_bias=True, attention_out_bias=False, mlp_bias=False,
+    tie_word_embeddings=False, norm_eps=1e-5, **{k: v for k, v in LLAMA.items() if k != "rms_norm_eps"},
+)  # fmt: skip
+
+
+def _by_hand(folder: Path) -> dict[str, Any]:
+    """Biases on q, k and v under grouped-query attention: qwen2's shape, of which the peer has no training class."""
+    random = np.random.default_rng(3)
+    hub = {name: random.standard_normal(shape).astype(np.float32) for name, shape in schema.shapes(BIASED).items()}
+    for target, place in ((TARGETS["mindformers-mcore"].dialect, "mindformers"), (_names(), "huggingface")):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        steps = table(target, BIASED).steps
+        save_file({step.foreign: step.layout.to_foreign([hub[n] for n in step.hub]) for step in steps},
+                  folder / place / "model.safetensors")  # fmt: skip
+    write_json(folder / "mindformers/config.json", mindformers_config(RAW))
+    _write_yaml(folder, BIASED)
+    return _case(folder, qk_norm=False)
+
+
+def _pynative(folder: Path) -> dict[str, Any]:
+    """The YAML of the other schema, as `export` writes it for the one family that it trains."""
+    config, raw = replace(BIASED, model_type="qwen3"), {**mindformers_config(RAW), "model_type": "qwen3"}
+    sections = pynative(folder / "mindformers", config, raw, parse_layout(LAYOUT), Recipe(recompute=True))
+    write_text(folder / "pynative.yaml", yaml.safe_dump(sections, sort_keys=False))
+    return {"kind": "pynative", "yaml": str(folder / "pynative.yaml")}
+
+
+def _names() -> Dialect:
+    """LLaMA's names are Qwen2's too."""
+    return DIALECTS["llama"]
+
+
+def _write_yaml(folder: Path, config: ModelConfig) -> None:
+    """What `export` refuses for want of a training class; Qwen2's config.json has no key for its biases."""
+    sections = graph(folder / "mindformers", config, TARGETS["mindformers-mcore"], parse_layout(LAYOUT), Recipe())
+    if config.model_type == "qwen2":
+        sections["model"]["model_config"]["add_qkv_bias"] = config.qkv_bias
+    write_text(folder / "train.yaml", yaml.safe_dump(sections, sort_keys=False))
+
+
+def _case(folder: Path, *, qk_norm: bool) -> dict[str, Any]:
+    return {"kind": "mcore", "yaml": str(folder / "train.yaml"), "qk_norm": qk_norm,
+            "weights": str(folder / "mindformers/model.safetensors"),
+            "huggingface": str(folder / "huggingface/model.safetensors")}  # fmt: skip
