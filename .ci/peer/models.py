@@ -27,7 +27,7 @@ LAYOUT = "dp1,tp2,pp1"
 LLAMA = {
     "vocab_size": 96, "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 3, "num_attention_heads": 8,
     "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "bos_token_id": 1,
-    "eos_token_id": 2, "pad_token_id": 0,
+    "eos_token_id": 2,
 }  # fmt: skip
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32, "rope_theta": 500_000.0}  # fmt: skip
@@ -45,7 +45,8 @@ def llama_cases(work: Path) -> dict[str, dict[str, Any]]:
     }
     cases = {name: _llama(work / name.replace(", ", "-").replace(" ", "-"), *variant)
              for name, variant in variants.items()}  # fmt: skip
-    return cases | {"control: gate and up exchanged": _exchanged(cases["llama"])}
+    first = cases["llama"]
+    return cases | {"control: gate and up exchanged": _exchanged(first), "control: padding left at 0": _padded(first)}
 
 
 def _exchanged(case: dict[str, Any]) -> dict[str, Any]:
@@ -56,6 +57,13 @@ def _exchanged(case: dict[str, Any]) -> dict[str, Any]:
     file = Path(case["weights"]).with_name("exchanged.safetensors")
     save_file(tensors, file)
     return {**case, "weights": str(file), "control": True}
+
+
+def _padded(case: dict[str, Any]) -> dict[str, Any]:
+    """Token 0 is a word here; the peer masks its padding token, which is 0 unless the YAML says otherwise."""
+    text = Path(case["yaml"]).read_text()
+    file = Path(case["yaml"]).with_name("padded.yaml")
+    return {**case, "yaml": str(write_text(file, text.replace("pad_token_id: -1", "pad_token_id: 0"))), "control": True}
 
 
 def _llama(folder: Path, target: str, changes: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +79,7 @@ def _llama(folder: Path, target: str, changes: dict[str, Any]) -> dict[str, Any]
         else:
             torch.nn.init.normal_(parameter, 0.0, 0.06)
     model.save_pretrained(folder / "huggingface")
-    ids = np.random.default_rng(2).integers(3, LLAMA["vocab_size"], (2, 96))  # the peer masks padding: none here
+    ids = np.random.default_rng(2).integers(0, LLAMA["vocab_size"], (2, 96))
     np.save(folder / "ids.npy", ids)
     with torch.no_grad():
         np.save(folder / "logits.npy", model(torch.from_numpy(ids)).logits.numpy())

@@ -21,14 +21,16 @@ TAIL = """
   The legacy network runs on a CPU with `use_flash_attention: False`, `fused_rms_norm: False`, `use_rope_slice: True`.
 - *fused*: tensors of linear_qkv (biases too) and linear_fc1 that equal what the peer's own converter makes of the same
   Hugging Face weights. An mcore network can be built on a CPU, but not run; the attempt ends in `{forward}`.
-- *control*: a fault that must be seen: gate and up of one layer exchanged, which no shape shows; a YAML with a key
-  that does not exist, which the loader must refuse.
+- *control*: a fault that must be seen: gate and up of one layer exchanged, which no shape shows; the padding token at
+  its default; a YAML with a key that does not exist, which the loader must refuse.
 - *gpt2 names*: against the converter of {gpt2}, read and not run: it is of another MindSpore's time.
 - *PyNative schema*: the strict loader, out of the source of {pynative}; the package itself needs one that the registry
   does not have.
 
 What no release from 1.9 on has: a network that trains Qwen2 with mcore (its class is for inference, and reads the
-Hugging Face directory itself); GPT-2; linear RoPE scaling (its check refuses every number). `mindport` refuses these.
+Hugging Face directory itself) and GPT-2: `mindport export` refuses both. Linear RoPE scaling is there, but its check
+refuses every number: `mindport convert` refuses such a model. A legacy network masks the padding token wherever it
+stands, and its default is token 0: where config.json names none, the YAML says -1.
 """
 
 
@@ -61,9 +63,9 @@ def _state(answer: dict[str, Any]) -> str:
     if "error" in answer:
         return f"failed: `{answer['error']}`"
     if answer.get("control"):
-        return "differs, as it must"
+        return "differs, as it must" if answer["ok"] else "NOT SEEN"
     if "refused" in answer:
         return f"refused, as it must: `{answer['refused']}`"
     if "sections" in answer:
         return f"read: {answer['sections']} sections"
-    return "read"
+    return "agrees" if answer["ok"] else "DIFFERS"

@@ -51,7 +51,9 @@ def main() -> int:
         answers = read_json(work / "answers.json")
         result = {**result, "versions": answers["versions"], "cases": result["cases"] | answers["cases"]}
     result["cases"]["gpt2 names"] = gpt2_names(wheel(options.cache, GPT2))
-    result["ok"] = all(map(good, result["cases"].values()))
+    for answer in result["cases"].values():
+        answer["ok"] = good(answer)
+    result["ok"] = all(answer["ok"] for answer in result["cases"].values())
     write_json(options.json, result)
     write_text(options.page, page(result, PYNATIVE, GPT2))
     print(json.dumps(result, indent=2))

@@ -97,8 +97,9 @@ def forward(network, seq_length):
         network.set_train(False)
         return f"runs: {network(ids, position_ids=ids, labels=ids, loss_mask=ids)}"
     except Exception as error:  # whatever the peer raises is the answer
-        words = [line for line in str(error).splitlines() if any(map(str.isalpha, line))]
-        return f"{type(error).__name__}: {words[0].strip()}"
+        words = [line.strip() for line in str(error).splitlines() if any(map(str.isalpha, line))]
+        found = next((line for line in words if "nsupported op" in line), f"{type(error).__name__}: {words[0]}")
+        return found.partition(", ")[0]
 
 
 def fused(ours, source, c):

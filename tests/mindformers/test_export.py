@@ -98,6 +98,7 @@ def test_the_legacy_network_is_told_everything() -> None:
     assert model["scaling_factor"] == {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                        "original_max_position_embeddings": 32}  # fmt: skip
     assert not model["qkv_concat"] and "bos_token_id" not in model
+    assert model["pad_token_id"] == -1  # 0, the class's default, is a token that would be masked
     concat = model_section(config, TARGETS["mindformers-llama-concat"], 48)["model_config"]
     assert concat == {**model, "qkv_concat": True}
 
@@ -161,6 +162,13 @@ def test_refusals_write_nothing(llama: Path, tmp_path: Path) -> None:
         with pytest.raises(error, match=words):
             export(**{"directory": llama, "yaml": out, **changes})
         assert not out.exists()
+
+
+def test_a_ckpt_is_not_what_the_yaml_loads(tmp_path: Path) -> None:
+    make(tmp_path / "hf", "llama", hidden_size=24)
+    convert(tmp_path / "hf", tmp_path / "mf", to="mindformers-llama", file_format="ckpt", progress=False)
+    with pytest.raises(UsageError, match=r"loads safetensors(.|\n)*without --format ckpt"):
+        export(tmp_path / "mf", tmp_path / "x.yaml")
 
 
 def test_networks_that_train() -> None:

@@ -127,7 +127,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "GGUF and config": (lambda d: _only(d, "model.gguf", "config.json"), ("weights of another format",)),
     "config only": (lambda d: _only(d, "config.json"), ("no weights here", "finish the download")),
     "adapter": (lambda d: _only(d, "adapter_model.safetensors", "config.json"), ("adapter", "merge_and_unload")),
-    "converted already": (lambda d: (d / "mindport.json").write_text("{}"), ("converted already", "huggingface")),
+    "a manifest beside it": (lambda d: (d / "mindport.json").write_text("{}"), ("a manifest of another format",)),
     "no such directory": (shutil.rmtree, ("no such directory",)),
 }
 
@@ -231,3 +231,9 @@ def test_safetensors_are_preferred_and_the_report_says_so(tmp_path: Path) -> Non
     _bin(source, {"x": torch.ones(1)})
     report = convert(source, tmp_path / "ms", progress=False)
     assert any("not read: pytorch_model.bin" in note for note in report.notes)
+
+
+def test_a_converted_directory_is_not_read_as_hugging_face_s(tmp_path: Path) -> None:
+    convert(make(tmp_path / "hf"), tmp_path / "ms", progress=False)
+    with pytest.raises(FileError, match=r"converted already(.|\n)*huggingface"):
+        open_hf(tmp_path / "ms")

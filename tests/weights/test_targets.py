@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from mindport import cli
+from mindport.config import DIALECTS
+from mindport.config.targets import TARGETS
 from mindport.errors import ConfigError, FileError, MappingError, UsageError
-from mindport.weights import convert, load, open_converted
+from mindport.weights import convert, load, open_converted, rename_table
 from mindport.weights.jobs import moves
 from mindport.weights.manifest import read_manifest
 from mindport.weights.plan import Step
-from tests.weights.models import make
+from tests.weights.models import LLAMA, config_of, make
 
 WAYS = [
     ("llama", "mindformers-llama", {"hidden_size": 24}),
@@ -174,6 +176,18 @@ def test_a_spoiled_directory_is_not_opened(fault: str, tmp_path: Path) -> None:
     expected = {"bytes": "changed", "target": "does not know", "name": "do not make the model"}[fault]
     with pytest.raises((FileError, MappingError), match=expected):
         open_converted(tmp_path / "mf")
+
+
+def test_the_table_of_renames(tmp_path: Path) -> None:
+    config = config_of({**LLAMA, "hidden_size": 24}, tmp_path)
+    rows = {row[0]: row[1:] for row in rename_table(DIALECTS["llama"], TARGETS["mindformers-llama"], config).rows}
+    assert rows["model.layers.{}.self_attn.q_proj.weight"] == ("same", "model.layers.{}.attention.wq.weight")
+    assert len(rows) == 12
+    rows = {row[0]: row[1:] for row in rename_table(DIALECTS["llama"], TARGETS["mindformers-mcore"], config).rows}
+    qkv = ", ".join(f"model.layers.{{}}.self_attn.{x}_proj.weight" for x in "qkv")
+    assert rows[qkv] == ("grouped_qkv", "decoder.layers.{}.self_attention.linear_qkv.weight")
+    with pytest.raises(ConfigError, match="cannot hold"):
+        rename_table(DIALECTS["llama"], TARGETS["mindformers-gpt2"], config)
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

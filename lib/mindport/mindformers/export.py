@@ -19,6 +19,7 @@ from mindport.mindformers.recipe import Recipe
 from mindport.results import Result
 from mindport.tables import Table
 from mindport.weights import open_converted
+from mindport.weights.checkpoint import NAME
 
 SCHEMAS = {"graph": "mindformers 1.9 to 2.1", "pynative": "mindformers 2.x"}
 _DATA = "train_dataset names no data yet: pass --data, or edit the YAML"
@@ -97,6 +98,8 @@ def export(
         raise FileError("these weights carry our own names, not MindSpore Transformers'", where=directory,
                         do="mindport convert DIR OUT --to mindformers-llama (or -mcore), then export OUT")  # fmt: skip
     check_network(config, target)
+    if NAME in manifest.files:
+        raise UsageError("the YAML loads safetensors", where=directory, got=NAME, do="convert without --format ckpt")
     rules = degrees.check(config)
     if schema == "graph":
         sections = graph(directory, config, target, degrees, recipe)

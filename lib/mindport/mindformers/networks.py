@@ -58,8 +58,8 @@ def mcore_section(seq_length: int) -> dict[str, Any]:
 
 def _legacy(config: ModelConfig, seq_length: int) -> dict[str, Any]:
     eos = config.eos_token_id
-    tokens = {"bos_token_id": config.bos_token_id, "eos_token_id": eos[0] if isinstance(eos, tuple) else eos,
-              "pad_token_id": config.pad_token_id}  # fmt: skip
+    tokens = {"bos_token_id": config.bos_token_id, "eos_token_id": eos[0] if isinstance(eos, tuple) else eos}
+    pad = -1 if config.pad_token_id is None else config.pad_token_id  # it masks this token; its default is a real one
     return {
         "type": "LlamaConfig",
         "seq_length": seq_length,
@@ -76,6 +76,7 @@ def _legacy(config: ModelConfig, seq_length: int) -> dict[str, Any]:
         "attn_proj_has_bias": config.attention_out_bias,
         "init_method_std": config.initializer_range,
         **{key: value for key, value in tokens.items() if value is not None},
+        "pad_token_id": pad,
         **_rope(config),
         "compute_dtype": "bfloat16",
         "softmax_compute_type": "float32",

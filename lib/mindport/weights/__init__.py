@@ -12,6 +12,7 @@ from mindport.weights.views import (
     dtype_policy,
     key_difference,
     name_table,
+    rename_table,
     tensor_under_each_name,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "open_converted",
     "open_hf",
     "plan",
+    "rename_table",
     "tensor_under_each_name",
     "verify_round_trip",
 ]
