@@ -7,7 +7,7 @@ three linear maps stay as Conv1D has them, [in, out].
 from __future__ import annotations
 
 from mindport.config.dialect import Row, pair
-from mindport.config.targets.target import Need, Target, names_only
+from mindport.config.targets.target import COMMON, Need, Target, names_only
 
 B, K = "blocks.{}.", "backbone.blocks.{}."
 
@@ -31,6 +31,7 @@ MINDFORMERS_GPT2 = Target(
     )),
     network="GPT2LMHeadModel of mindformers up to 1.5",
     needs=(
+        *COMMON,
         Need("layer norm", lambda c: c.norm == "layer"),
         Need("a table of positions", lambda c: c.position == "learned"),
         Need("a plain MLP with tanh-GELU", lambda c: not c.gated_mlp and c.hidden_act == "gelu_tanh"),
@@ -38,7 +39,5 @@ MINDFORMERS_GPT2 = Target(
         Need("one key/value head for each query head", lambda c: c.num_key_value_heads == c.num_attention_heads),
         Need("heads that fill hidden_size", lambda c: c.head_dim * c.num_attention_heads == c.hidden_size),
         Need("a head tied to the embedding", lambda c: c.tie_word_embeddings),
-        Need("scores divided by sqrt(head_dim)",
-             lambda c: c.scale_attn_weights and not c.scale_attn_by_inverse_layer_idx),
     ),
 )  # fmt: skip

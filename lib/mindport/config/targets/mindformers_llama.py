@@ -6,7 +6,7 @@ Source: mindformers 1.9.0, models/llama/llama.py, `LlamaForCausalLM.convert_name
 from __future__ import annotations
 
 from mindport.config.dialect import Row, pair
-from mindport.config.targets.target import Need, Target, names_only
+from mindport.config.targets.target import LLAMA_LIKE, Need, Target, names_only
 
 B, M = "blocks.{}.", "model.layers.{}."
 ROPE = ("default", "llama3")  # "linear" exists, but its check of the factor (modules/layers.py) refuses every number
@@ -36,11 +36,9 @@ _CONCAT = (  # `qkv_concat: True`
     Row(f"{B}mlp.gate.weight {B}mlp.up.weight", M + "feed_forward.w_gate_hidden.weight", "interleave"),
 )
 _NEEDS = (
-    Need("RMS norm", lambda c: c.norm == "rms"),
+    *LLAMA_LIKE,
     Need(f"rotary positions of type {', '.join(ROPE)}", lambda c: c.rope is not None and c.rope.rope_type in ROPE),
-    Need("a gated MLP with SiLU and no bias", lambda c: c.gated_mlp and c.hidden_act == "silu" and not c.mlp_bias),
     Need("head_dim = hidden_size / heads", lambda c: c.head_dim * c.num_attention_heads == c.hidden_size),
-    Need("scores divided by sqrt(head_dim)", lambda c: c.scale_attn_weights and not c.scale_attn_by_inverse_layer_idx),
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mindport.config.dialect import Row
 from mindport.config.targets.config_json import mindformers_config
-from mindport.config.targets.target import Need, Target, names_only
+from mindport.config.targets.target import LLAMA_LIKE, Need, Target, names_only
 
 B, D = "blocks.{}.", "decoder.layers.{}."
 
@@ -36,12 +36,9 @@ MINDFORMERS_MCORE = Target(
     )),
     network="the training GPTModel of mindformers 1.9 to 2.1",
     needs=(
-        Need("RMS norm", lambda c: c.norm == "rms"),
+        *LLAMA_LIKE,
         Need("plain rotary positions", lambda c: c.rope is not None and c.rope.rope_type == "default"),
-        Need("a gated MLP with SiLU and no bias", lambda c: c.gated_mlp and c.hidden_act == "silu" and not c.mlp_bias),
         Need("no bias on the attention's output", lambda c: not c.attention_out_bias),
-        Need("scores divided by sqrt(head_dim)",
-             lambda c: c.scale_attn_weights and not c.scale_attn_by_inverse_layer_idx),
     ),
     config_json=mindformers_config,
 )  # fmt: skip

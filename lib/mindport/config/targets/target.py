@@ -19,6 +19,16 @@ class Need:
     met: Callable[[ModelConfig], bool]
 
 
+COMMON = (  # what every network here computes, and no other way
+    Need("scores divided by sqrt(head_dim)", lambda c: c.scale_attn_weights and not c.scale_attn_by_inverse_layer_idx),
+)
+LLAMA_LIKE = (
+    *COMMON,
+    Need("RMS norm", lambda c: c.norm == "rms"),
+    Need("a gated MLP with SiLU and no bias", lambda c: c.gated_mlp and c.hidden_act == "silu" and not c.mlp_bias),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One way to store the hub's parameters for another program.
