@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,12 @@ import numpy as np
 import yaml
 from safetensors.numpy import load_file, save_file
 
-from mindport.config import DIALECTS, ModelConfig, Rope, schema
-from mindport.config.dialect import Dialect
 from mindport.config.targets import TARGETS
-from mindport.config.targets.config_json import mindformers_config
-from mindport.files import write_json, write_text
+from mindport.files import write_text
 from mindport.mindformers import Recipe, export, parse_layout
 from mindport.mindformers.graph import graph
 from mindport.mindformers.networks import TRAINED
-from mindport.mindformers.pynative import pynative
 from mindport.weights import convert, open_converted
-from mindport.weights.plan import table
 
 LAYOUT = "dp1,tp2,pp1"
 LLAMA = {
@@ -92,12 +86,16 @@ def _llama(folder: Path, target: str, changes: dict[str, Any]) -> dict[str, Any]
 
 
 def mcore_cases(work: Path) -> dict[str, dict[str, Any]]:
-    """The training network of mcore: real classes of the families that MindPort has, and one model by hand."""
-    changes = {"qwen3": {"head_dim": 16}, "qwen3, tied": {"head_dim": 16, "tie_word_embeddings": True}, "qwen2": {}}
-    cases = {name: _qwen(work / name.replace(", ", "-"), name.partition(",")[0], change)
-             for name, change in changes.items() if name.partition(",")[0] in DIALECTS}  # fmt: skip
-    folder = work / "mcore-biases"
-    return cases | {"mcore, biases on q, k, v": _by_hand(folder), "PyNative schema": _pynative(folder)}
+    """The training network of mcore: norms on q and k (qwen3), biases under grouped queries (qwen2); both schemas."""
+    variants = {
+        "qwen3": {"head_dim": 16},
+        "qwen3, tied": {"head_dim": 16, "tie_word_embeddings": True},
+        "qwen2": {},
+    }
+    cases = {name: _qwen(work / name.replace(", ", "-"), name.partition(",")[0], changes)
+             for name, changes in variants.items()}  # fmt: skip
+    other = export(work / "qwen3/mindformers", work / "pynative.yaml", LAYOUT, "pynative", Recipe(recompute=True))
+    return cases | {"qwen3, PyNative schema": {"kind": "pynative", "yaml": str(other.yaml)}}
 
 
 def _qwen(folder: Path, family: str, changes: dict[str, Any]) -> dict[str, Any]:
@@ -116,55 +114,15 @@ def _qwen(folder: Path, family: str, changes: dict[str, Any]) -> dict[str, Any]:
     if family in TRAINED:
         export(folder / "mindformers", folder / "train.yaml", layout=LAYOUT)
     else:
-        _write_yaml(folder, open_converted(folder / "mindformers").config)
-    return _case(folder, qk_norm=family == "qwen3")
-
-
-RAW = {**LLAMA, "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "hidden_act": "silu",
-       "tie_word_embeddings": False, "dtype": "float32", "rope_parameters": PLAIN}  # fmt: skip
-BIASED = ModelConfig(
-    model_type="qwen2", hidden_act="silu", head_dim=8, gated_mlp=True, norm="rms", position="rope",
-    rope=Rope(rope_theta=10_000.0), qkv_bias=True, attention_out_bias=False, mlp_bias=False,
-    tie_word_embeddings=False, norm_eps=1e-5, **{k: v for k, v in LLAMA.items() if k != "rms_norm_eps"},
-)  # fmt: skip
-
-
-def _by_hand(folder: Path) -> dict[str, Any]:
-    """Biases on q, k and v under grouped-query attention: qwen2's shape, of which the peer has no training class."""
-    random = np.random.default_rng(3)
-    hub = {name: random.standard_normal(shape).astype(np.float32) for name, shape in schema.shapes(BIASED).items()}
-    for target, place in ((TARGETS["mindformers-mcore"].dialect, "mindformers"), (_names(), "huggingface")):
-        (folder / place).mkdir(parents=True, exist_ok=True)
-        steps = table(target, BIASED).steps
-        save_file({step.foreign: step.layout.to_foreign([hub[n] for n in step.hub]) for step in steps},
-                  folder / place / "model.safetensors")  # fmt: skip
-    write_json(folder / "mindformers/config.json", mindformers_config(RAW))
-    _write_yaml(folder, BIASED)
-    return _case(folder, qk_norm=False)
-
-
-def _pynative(folder: Path) -> dict[str, Any]:
-    """The YAML of the other schema, as `export` writes it for the one family that it trains."""
-    config, raw = replace(BIASED, model_type="qwen3"), {**mindformers_config(RAW), "model_type": "qwen3"}
-    sections = pynative(folder / "mindformers", config, raw, parse_layout(LAYOUT), Recipe(recompute=True))
-    write_text(folder / "pynative.yaml", yaml.safe_dump(sections, sort_keys=False))
-    return {"kind": "pynative", "yaml": str(folder / "pynative.yaml")}
-
-
-def _names() -> Dialect:
-    """LLaMA's names are Qwen2's too."""
-    return DIALECTS["llama"]
-
-
-def _write_yaml(folder: Path, config: ModelConfig) -> None:
-    """What `export` refuses for want of a training class; Qwen2's config.json has no key for its biases."""
-    sections = graph(folder / "mindformers", config, TARGETS["mindformers-mcore"], parse_layout(LAYOUT), Recipe())
-    if config.model_type == "qwen2":
-        sections["model"]["model_config"]["add_qkv_bias"] = config.qkv_bias
-    write_text(folder / "train.yaml", yaml.safe_dump(sections, sort_keys=False))
-
-
-def _case(folder: Path, *, qk_norm: bool) -> dict[str, Any]:
-    return {"kind": "mcore", "yaml": str(folder / "train.yaml"), "qk_norm": qk_norm,
+        _write_yaml(folder)
+    return {"kind": "mcore", "yaml": str(folder / "train.yaml"), "qk_norm": family == "qwen3",
             "weights": str(folder / "mindformers/model.safetensors"),
             "huggingface": str(folder / "huggingface/model.safetensors")}  # fmt: skip
+
+
+def _write_yaml(folder: Path) -> None:
+    """What `export` refuses for qwen2, of which the peer has no training class, nor a key for the biases."""
+    config = open_converted(folder / "mindformers").config
+    sections = graph(folder / "mindformers", config, TARGETS["mindformers-mcore"], parse_layout(LAYOUT), Recipe())
+    sections["model"]["model_config"]["add_qkv_bias"] = config.qkv_bias
+    write_text(folder / "train.yaml", yaml.safe_dump(sections, sort_keys=False))

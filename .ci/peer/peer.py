@@ -90,7 +90,7 @@ def make_cases(work: Path, cache: Path) -> dict[str, dict[str, Any]]:
     text = Path(cases["llama"]["yaml"]).read_text()
     spoiled = write_text(work / "spoiled.yaml", text.replace("\nparallel_config:", "\nparallel_config:\n  no_such: 1"))
     cases["control: an unknown key"] = {"kind": "refuses", "yaml": str(spoiled)}
-    cases["PyNative schema"]["source"] = str(wheel(cache, PYNATIVE))
+    cases["qwen3, PyNative schema"]["source"] = str(wheel(cache, PYNATIVE))
     return cases
 
 

@@ -156,7 +156,7 @@ def test_head_dim_may_differ_from_hidden_over_heads(write):
 
 
 def test_unsupported_family_names_the_supported_ones(write):
-    with pytest.raises(ConfigError, match=r"bloom[\s\S]*gpt2, llama"):
+    with pytest.raises(ConfigError, match=r"bloom[\s\S]*gpt2, gpt_neox, llama, mistral"):
         read_config(write(LLAMA, model_type="bloom"))
     with pytest.raises(ConfigError, match="family"):
         read_config(write(LLAMA, model_type=["llama"]))

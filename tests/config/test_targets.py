@@ -27,6 +27,7 @@ GPT2 = ModelConfig(
     mlp_bias=True, tie_word_embeddings=True,
 )  # fmt: skip
 BIASED = dataclasses.replace(LLAMA, qkv_bias=True)
+QWEN3 = dataclasses.replace(LLAMA, qk_norm=True, tie_word_embeddings=True)
 
 L, D, K = "model.layers.0.", "decoder.layers.0.", "backbone.blocks.0."
 ENDS = {"model.tok_embeddings.embedding_weight": (41, 24), "model.norm_out.weight": (24,), "lm_head.weight": (41, 24),
@@ -48,6 +49,13 @@ BY_HAND: dict[str, tuple[str, ModelConfig, dict[str, tuple[int, ...]]]] = {
         D + "self_attention.linear_qkv.weight": (48, 24), D + "self_attention.linear_qkv.bias": (48,),
         D + "self_attention.linear_proj.weight": (24, 24), D + "mlp.linear_fc1.weight": (88, 24),
         D + "mlp.linear_fc2.weight": (24, 44),
+    }),
+    "mcore, norms on q and k, tied": ("mindformers-mcore", QWEN3, {
+        "embedding.word_embeddings.weight": (41, 24), "decoder.final_layernorm.weight": (24,),
+        D + "input_layernorm.weight": (24,), D + "pre_mlp_layernorm.weight": (24,),
+        D + "self_attention.linear_qkv.weight": (48, 24), D + "self_attention.q_layernorm.weight": (6,),
+        D + "self_attention.k_layernorm.weight": (6,), D + "self_attention.linear_proj.weight": (24, 24),
+        D + "mlp.linear_fc1.weight": (88, 24), D + "mlp.linear_fc2.weight": (24, 44),
     }),
     "gpt2": ("mindformers-gpt2", GPT2, {
         "backbone.embedding.word_embedding.embedding_table": (37, 24),
@@ -90,6 +98,18 @@ REFUSED: list[tuple[str, ModelConfig, str]] = [
     ("mindformers-mcore", dataclasses.replace(LLAMA, attention_out_bias=True), "no bias on the attention's output"),
     ("mindformers-mcore", dataclasses.replace(LLAMA, mlp_bias=True), "no bias"),
     ("mindformers-mcore", dataclasses.replace(LLAMA, rope=Rope(rope_theta=1e4, rope_type="linear", factor=2.0)), "rot"),
+    *[
+        (target, dataclasses.replace(LLAMA, **change), reason)
+        for target in ("mindformers-llama", "mindformers-mcore")
+        for change, reason in (
+            ({"norm_offset": 1}, "multiply by their weight"),
+            ({"window": (8,)}, "without a window"),
+            ({"rotary_dim": 4}, "rotated whole"),
+            ({"parallel_residual": True}, "after the attention"),
+            ({"embedding_scale": 4.9}, "not scaled"),
+        )
+    ],
+    ("mindformers-llama", dataclasses.replace(LLAMA, qk_norm=True), "q and k without norms"),
     ("mindformers-llama", GPT2, "RMS norm"),
     ("mindformers-llama", dataclasses.replace(LLAMA, head_dim=8), "head_dim = hidden_size / heads"),
     ("mindformers-llama", dataclasses.replace(LLAMA, hidden_act="gelu"), "SiLU"),
@@ -122,7 +142,8 @@ FIELDS = {  # every field of ModelConfig, and where a target answers for it
     "a size or a name": "model_type vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads "
     "head_dim intermediate_size max_position_embeddings norm_eps bos_token_id eos_token_id pad_token_id dtype",
     "a row of the tables": "tie_word_embeddings qkv_bias attention_out_bias mlp_bias",
-    "a need": "hidden_act gated_mlp norm position rope scale_attn_weights scale_attn_by_inverse_layer_idx",
+    "a need": "hidden_act gated_mlp norm norm_offset qk_norm position rope rotary_dim window parallel_residual "
+    "embedding_scale scale_attn_weights scale_attn_by_inverse_layer_idx",
     "training only": "embd_pdrop attn_pdrop resid_pdrop initializer_range",
 }
 

@@ -14,7 +14,7 @@ def pair(tmp_path_factory):
 
     def get(name: str) -> Pair:
         if name not in made:
-            made[name] = Pair(tmp_path_factory.mktemp("hf"), CASES[name])
+            made[name] = Pair(tmp_path_factory.mktemp("hf"), *CASES[name])
         return made[name]
 
     return get

@@ -8,61 +8,50 @@ import functools
 import mindspore as ms
 import numpy as np
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from mindport.config import read_config
 from mindport.config.dialects import DIALECTS
-from mindport.config.schema import expand
+from mindport.config.schema import expand, shapes
 from mindport.model import GPT
+from tests.families import CONTEXT, FAMILIES, LLAMA3, build, rope
 
-CONTEXT = 16  # every scaled rope below stretches from here
-SCALED = {"factor": 4.0, "original_max_position_embeddings": CONTEXT}
-
-LLAMA = {
-    "vocab_size": 37, "hidden_size": 24, "intermediate_size": 28, "num_hidden_layers": 3, "num_attention_heads": 6,
-    "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
-    "attention_bias": True, "mlp_bias": True, "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0},
-    "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
-GPT2 = {
-    "vocab_size": 37, "n_embd": 20, "n_layer": 3, "n_head": 4, "n_positions": 40, "n_inner": 28, "embd_pdrop": 0.0,
-    "attn_pdrop": 0.0, "resid_pdrop": 0.0, "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
+GPT2, LLAMA = FAMILIES["gpt2"][1], FAMILIES["llama"][1]
 
 
-def rope(kind: str, **values: object) -> dict:
-    return {"rope_parameters": {"rope_type": kind, "rope_theta": 1000.0, **values}}
+def gpt2(**changes: object) -> tuple[str, dict]:
+    return "gpt2", {**GPT2, **changes}
+
+
+def llama(**changes: object) -> tuple[str, dict]:
+    return "llama", {**LLAMA, **changes}
 
 
 def dynamic(factor: float = 4.0) -> dict:
-    return {"max_position_embeddings": CONTEXT, **rope("dynamic", factor=factor)}
+    parameters = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": factor}
+    return {"max_position_embeddings": CONTEXT, "rope_parameters": parameters}
 
 
 CASES = {
-    "gpt2": GPT2,
-    "gpt2 erf untied": {**GPT2, "activation_function": "gelu", "tie_word_embeddings": False},
-    "gpt2 relu by layer": {**GPT2, "activation_function": "relu", "scale_attn_by_inverse_layer_idx": True},
-    "gpt2 unscaled": {**GPT2, "scale_attn_weights": False, "activation_function": "silu"},
-    "llama": LLAMA,
-    "llama tied mqa": {**LLAMA, "tie_word_embeddings": True, "num_key_value_heads": 1, "attention_bias": False},
-    "llama mha gelu": {**LLAMA, "num_key_value_heads": 6, "hidden_act": "gelu", "mlp_bias": False},
-    "linear": {**LLAMA, **rope("linear", factor=4.0)},
-    "dynamic": {**LLAMA, **dynamic()},
+    **FAMILIES,
+    "gpt2 erf untied": gpt2(activation_function="gelu", tie_word_embeddings=False),
+    "gpt2 relu by layer": gpt2(activation_function="relu", scale_attn_by_inverse_layer_idx=True),
+    "gpt2 unscaled": gpt2(scale_attn_weights=False, activation_function="silu"),
+    "llama tied mqa": llama(tie_word_embeddings=True, num_key_value_heads=1, attention_bias=False),
+    "llama mha gelu": llama(num_key_value_heads=6, hidden_act="gelu", mlp_bias=False),
+    "linear": llama(**rope("linear")),
+    "dynamic": llama(**dynamic()),
     # a second one, since the reference (5.12) never goes back from the frequencies of a longer sequence
-    "dynamic, never stretched": {**LLAMA, **dynamic()},
-    "yarn": {**LLAMA, **rope("yarn", **SCALED)},
-    "llama3": {**LLAMA, **rope("llama3", **SCALED, low_freq_factor=1.0, high_freq_factor=4.0)},
+    "dynamic, never stretched": llama(**dynamic()),
+    "yarn": llama(**rope("yarn")),
+    "llama3": llama(**rope("llama3", **LLAMA3)),
 }
 
 
 class Pair:
     """A torch model and what it takes to build ours from it."""
 
-    def __init__(self, directory, settings: dict) -> None:
-        kind, config = (GPT2LMHeadModel, GPT2Config) if "n_embd" in settings else (LlamaForCausalLM, LlamaConfig)
-        torch.manual_seed(0)
-        self.torch = kind(config(**settings, attn_implementation="eager")).eval()
-        randomise(self.torch)
+    def __init__(self, directory, family: str, settings: dict) -> None:
+        self.torch = build(family, settings)
         self.torch.config.save_pretrained(directory)
         self.config = read_config(directory).model
         state = {name: value.detach().numpy() for name, value in self.torch.state_dict().items()}
@@ -88,29 +77,28 @@ class Pair:
         return loss.item(), to_hub(gradients, self.config)
 
 
-def randomise(model: torch.nn.Module) -> None:
-    """Matrices that keep the size of what they multiply, norm weights around 1, biases around 0 but not 0."""
-    with torch.no_grad():
-        for name, value in model.named_parameters():
-            table = "wte" in name or "embed" in name
-            value.normal_(0, 1 if table else 0.3 if value.ndim == 1 else value.shape[1] ** -0.5)
-            if value.ndim == 1 and name.endswith("weight"):
-                value += 1
-
-
 def to_hub(state: dict[str, np.ndarray], config) -> dict[str, np.ndarray]:
     """Foreign names and layouts → the hub's, written apart from mindport.weights."""
-    dialect, values = DIALECTS[config.model_type], {}
+    dialect, values, sizes = DIALECTS[config.model_type], {}, shapes(config)
     for row in dialect.rows:
         for layer in range(config.num_hidden_layers) if "{}" in row.foreign else [0]:
             name = row.foreign.format(layer)
             value = state.get(name, state.get(dialect.prefix + name))
             if value is None or (row.hub == "head.weight" and config.tie_word_embeddings):
                 continue
-            value = value.T if value.ndim == 2 and row.layout != "same" else value
             hubs = [expand(hub, config)[layer] for hub in row.hub.split()]
-            values.update(zip(hubs, np.split(value, len(hubs)), strict=True))
+            values.update(zip(hubs, split(value, row.layout, config, [sizes[hub][0] for hub in hubs]), strict=True))
     return values
+
+
+def split(value: np.ndarray, layout: str, config, rows: list[int]) -> list[np.ndarray]:
+    """One foreign tensor as the hub's."""
+    if layout == "grouped_qkv":  # the reference's own view: (heads, 3 · head_dim), chunked in three
+        heads = value.reshape(config.num_attention_heads, 3 * config.head_dim, -1)
+        parts = (heads[:, i * config.head_dim : (i + 1) * config.head_dim] for i in range(3))
+        return [part.reshape(rows[0], *value.shape[1:]) for part in parts]
+    value = value.T if value.ndim == 2 and layout in ("transpose", "split_qkv") else value
+    return [value[sum(rows[:i]) : sum(rows[: i + 1])] for i in range(len(rows))]
 
 
 @functools.cache

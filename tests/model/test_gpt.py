@@ -12,7 +12,8 @@ from mindspore import Tensor
 from mindport.config.schema import shapes
 from mindport.errors import MappingError, UsageError
 from mindport.model import GPT, NextTokenLoss
-from tests.model.reference import CASES, CONTEXT, MODES, execution, token_ids
+from tests.families import CONTEXT, NEW
+from tests.model.reference import CASES, MODES, execution, token_ids
 
 LIMIT = 1e-5
 T = CONTEXT + 7  # beyond the original context of every scaled rope
@@ -48,9 +49,7 @@ def test_ms_jit_computes_the_same(pair):
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
-        ("gpt2", "pynative"),
-        ("llama", "pynative"),
-        ("llama tied mqa", "pynative"),
+        *((name, "pynative") for name in ["gpt2", "llama", "llama tied mqa", *NEW]),
         ("gpt2", "graph"),
         ("llama", "graph"),
     ],
@@ -94,6 +93,16 @@ FAULTS = {
     "no score scale": ("gpt2", lambda c: {"scale_attn_weights": False}),
     "no layer scale": ("gpt2 relu by layer", lambda c: {"scale_attn_by_inverse_layer_idx": False}),
     "activation": ("llama", lambda c: {"hidden_act": "gelu"}),
+    "no window": ("mistral", lambda c: {"window": None}),
+    "a window one key wider": ("mistral", lambda c: {"window": (6, 6, 6)}),
+    "windows in the first layers, not the last": ("qwen2", lambda c: {"window": c.window[::-1]}),
+    "whole heads rotated": ("gpt_neox", lambda c: {"rotary_dim": None}),
+    "one pair too few rotated": ("phi3", lambda c: {"rotary_dim": c.rotary_dim - 2}),
+    "one after the other": ("gpt_neox", lambda c: {"parallel_residual": False}),
+    "side by side": ("gpt_neox sequential linear", lambda c: {"parallel_residual": True}),
+    "norms not around zero": ("gemma", lambda c: {"norm_offset": 0}),
+    "no embedding scale": ("gemma", lambda c: {"embedding_scale": 1.0}),
+    "activation of Gemma": ("gemma", lambda c: {"hidden_act": "gelu"}),
 }
 
 

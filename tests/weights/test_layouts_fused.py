@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindport.weights.layouts_fused import GroupedQKV, Interleave
+from mindport.weights.layouts import GroupedQKV, Interleave
 
 SIZE = st.integers(1, 5)
 

@@ -76,8 +76,10 @@ def _heads(config: ModelConfig, raw: Mapping[str, Any]) -> list[Constraint]:
         rows.append(_rule("heads fill hidden_size", hidden % heads == 0, f"{hidden} / {heads}", "no remainder",
                           "one of the two is wrong, or head_dim is missing"))  # fmt: skip
     if config.position == "rope":
-        rows.append(_rule("rotary positions turn pairs", config.head_dim % 2 == 0, f"head_dim {config.head_dim}",
-                          "an even number", "rotary embedding needs an even head_dim"))  # fmt: skip
+        pairs = config.rotated % 2 == 0 and 0 < config.rotated <= config.head_dim
+        rows.append(_rule("rotary positions turn pairs", pairs,
+                          f"{config.rotated} of {config.head_dim} dimensions", "an even number",
+                          "rotary embedding needs an even number of rotated dimensions"))  # fmt: skip
     return [*rows, fused_attention(config)]
 
 

@@ -7,11 +7,15 @@ parameter(s), `modules` which foreign module is which cell. Both directions of e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Layout = Literal["same", "transpose", "split_qkv", "grouped_qkv", "interleave"]
+from mindport.config.model_config import ModelConfig
+
+Layout = Literal["same", "transpose", "split_qkv", "stack", "grouped_qkv", "interleave"]
 Raw = Mapping[str, Any]  # a parsed config.json
+ROPE_KEYS: Mapping[str, str] = {"rope_theta": "rope_theta"}  # what most families have, and the default of all
+ROPE_DEFAULTS: Mapping[str, float] = {"rope_theta": 10_000.0}
 
 
 class Required:
@@ -26,10 +30,17 @@ REQUIRED = Required()
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A value that follows from other keys: how, in words, and the computation."""
+    """A value that follows from other keys.
+
+    Attributes:
+        how: the rule, in words.
+        compute: the rule; raises `ValueError` with what would be right.
+        keys: those that it reads and that no `Field` reads.
+    """
 
     how: str
     compute: Callable[[Raw], Any]
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +53,14 @@ class Field:
         read: turns the JSON value into the field's, raising `ValueError` with what is allowed.
         absent: the value when the key is missing or null: `REQUIRED`, `Derived`, or the default of the family's
             configuration class, as config.json would write it.
+        null: the value when the key is there and null, where that means something else.
     """
 
     key: str
     name: str
     read: Callable[[Any], Any]
     absent: Any = REQUIRED
+    null: Derived | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +79,7 @@ class Row:
     Attributes:
         hub: names of the hub, separated by spaces when one foreign tensor holds several.
         foreign: the family's name.
-        layout: how the values lie: a name in `mindport.weights.layouts.LAYOUTS` or `layouts_fused.FUSED`.
+        layout: how the values lie: a name in `mindport.weights.layouts.LAYOUTS`.
     """
 
     hub: str
@@ -90,6 +103,9 @@ class Dialect:
         modules: foreign module ↔ cell, beyond those that hold parameters.
         dropped: buffers that some files carry, by exact name; nothing else is ever dropped.
         prefix: what the reference's class, and some files, put before every name but the head's.
+        rope_keys: keys beside `rope_parameters` that stand for one of its values.
+        rope_defaults: what the configuration class puts in where `rope_parameters` lacks it.
+        written: keys of a config.json that come of no single field → their value.
     """
 
     model_type: str
@@ -103,16 +119,36 @@ class Dialect:
     modules: tuple[tuple[str, str], ...]
     dropped: tuple[str, ...] = ()
     prefix: str = ""
+    rope_keys: Mapping[str, str] = field(default_factory=lambda: ROPE_KEYS)
+    rope_defaults: Mapping[str, float] = field(default_factory=lambda: ROPE_DEFAULTS)
+    written: Mapping[str, Callable[[ModelConfig], Any]] = field(default_factory=dict)
 
-    def module_pairs(self) -> list[tuple[tuple[str, ...], str]]:
-        """(cells, foreign module) for every module that both sides have, `{}` for the layer.
+    def module_pairs(self) -> list[ModulePair]:
+        """Every module that both sides have, `{}` for the layer."""
+        pairs = {_owner(row.foreign): (tuple(map(_owner, row.hub.split())), row.layout) for row in self.rows}
+        pairs |= {foreign: ((hub,), "same") for hub, foreign in self.modules}
+        return [ModulePair(cells, foreign, layout) for foreign, (cells, layout) in pairs.items()]
 
-        A fused module (GPT-2's c_attn) stands for several cells: its output is theirs, joined on the last axis.
-        """
-        pairs = {_owner(row.foreign): tuple(map(_owner, row.hub.split())) for row in self.rows}
-        return [(cells, foreign) for foreign, cells in pairs.items()] + [
-            ((hub,), foreign) for hub, foreign in self.modules
-        ]
+    def derived(self) -> dict[str, Derived]:
+        """Fields of `ModelConfig` that follow from other keys."""
+        return {name: value for name, value in self.constants.items() if isinstance(value, Derived)}
+
+
+@dataclass(frozen=True, slots=True)
+class ModulePair:
+    """Our cells ↔ one foreign module.
+
+    A fused module (GPT-2's c_attn) stands for several cells: its outputs are theirs, and lie as a bias of its would.
+
+    Attributes:
+        cells: ours.
+        foreign: the module.
+        layout: of the module's bias and outputs, when there are several cells.
+    """
+
+    cells: tuple[str, ...]
+    foreign: str
+    layout: Layout
 
 
 def pair(hub: str, foreign: str, layout: Layout = "same") -> tuple[Row, Row]:

@@ -10,7 +10,7 @@ What differs between families is a field here, never a test on the model's name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from mindport.errors import ConfigError
@@ -66,7 +66,14 @@ class ModelConfig:
         hidden_act: the MLP's activation; `gelu` is the erf form, `gelu_tanh` the tanh approximation.
         gated_mlp: True for down(act(gate(x)) · up(x)), False for down(act(up(x))).
         norm, norm_eps: layer norm or RMS norm, and its epsilon.
+        norm_offset: 1 when a norm multiplies by 1 + weight, so that its weight is stored around zero (Gemma).
+        qk_norm: q and k of each head are normalised, over head_dim, before they are rotated (Qwen3).
         position, rope: a learned table, or rotary embedding.
+        rotary_dim: how many dimensions of a head are rotated, the first ones; None rotates all (GPT-NeoX, Phi).
+        window: how many keys a query of each layer sees, itself included: one entry a layer, None in it for all
+            keys before the query; None alone when no layer has a window (Mistral, Qwen2).
+        parallel_residual: x + attn(norm1(x)) + mlp(norm2(x)), not one after the other (GPT-NeoX).
+        embedding_scale: multiplies the embedding's rows on the way in, not the head's (Gemma).
         qkv_bias, attention_out_bias, mlp_bias: which linear maps have a bias.
         tie_word_embeddings: the head is the embedding matrix.
         scale_attn_weights: scores are divided by sqrt(head_dim).
@@ -90,8 +97,14 @@ class ModelConfig:
     gated_mlp: bool
     norm: Literal["layer", "rms"]
     norm_eps: float
+    norm_offset: Literal[0, 1] = 0
+    qk_norm: bool = False
     position: Literal["learned", "rope"]
     rope: Rope | None = None
+    rotary_dim: int | None = None
+    window: tuple[int | None, ...] | None = None
+    parallel_residual: bool = False
+    embedding_scale: float = 1.0
     qkv_bias: bool
     attention_out_bias: bool
     mlp_bias: bool
@@ -110,6 +123,19 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if (self.position == "rope") != (self.rope is not None):
             raise ConfigError("rope parameters go with rotary positions", got=f"{self.position=}, {self.rope=}")
+        if self.window is not None and len(self.window) != self.num_hidden_layers:
+            raise ConfigError("each layer has its window", got=f"{len(self.window)} windows",
+                              expected=f"{self.num_hidden_layers}, one a layer")  # fmt: skip
+
+    def with_layers(self, layers: int) -> ModelConfig:
+        """The same model with its first `layers` layers; further ones are like the last."""
+        window = self.window and tuple(self.window[min(i, len(self.window) - 1)] for i in range(layers))
+        return replace(self, num_hidden_layers=layers, window=window)
+
+    @property
+    def rotated(self) -> int:
+        """How many dimensions of a head are rotated."""
+        return self.head_dim if self.rotary_dim is None else self.rotary_dim
 
     @property
     def dims(self) -> dict[str, int]:
@@ -119,6 +145,7 @@ class ModelConfig:
             "d": self.hidden_size,
             "t": self.max_position_embeddings,
             "f": self.intermediate_size,
+            "h": self.head_dim,
             "q": self.num_attention_heads * self.head_dim,
             "k": self.num_key_value_heads * self.head_dim,
         }

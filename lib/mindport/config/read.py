@@ -17,7 +17,7 @@ from mindport.config.dialects import dialect_for
 from mindport.config.locate import find_config
 from mindport.config.model_config import ModelConfig
 from mindport.config.report import ConfigReport, FieldSource, Key
-from mindport.config.rope import SPELLINGS, join_rope
+from mindport.config.rope import ECHOES, OBJECTS, join_rope
 from mindport.config.schema import figures
 from mindport.config.vocabulary import read_vocabulary
 from mindport.errors import ConfigError
@@ -58,7 +58,7 @@ def inspect_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
     dialect = dialect_for(raw.get("model_type"))
     joined, faults = _join(raw, dialect)
     rows, values = _fields(joined, dialect, faults)
-    faults = {_spelled(key, raw): note for key, note in faults.items()}
+    faults = {_spelled(key, raw, dialect): note for key, note in faults.items()}
     keys = tuple(_key(key, value, dialect, faults, allow) for key, value in raw.items())
     complete = not faults and all(row.source not in ("missing", "unusable") for row in rows)
     model = ModelConfig(model_type=dialect.model_type, **values) if complete else None
@@ -80,7 +80,7 @@ def _join(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], Fau
             faults[old] = f"{key} says {both[0]!r}"
     if _reads(dialect, "rope_parameters"):
         try:
-            joined["rope_parameters"] = join_rope(raw)
+            joined["rope_parameters"] = join_rope(raw, dialect.rope_keys, dialect.rope_defaults)
         except ValueError as expected:
             faults["rope_parameters"] = f"expected {expected}"
     return joined, faults
@@ -103,6 +103,7 @@ def _field(field: Field, raw: Mapping[str, Any], dialect: Dialect, faults: Fault
     """Value and source of one field; a bad value goes into `faults`."""
     value = raw.get(field.key)
     if value is None:
+        field = replace(field, absent=field.null) if field.null and field.key in raw else field
         return _absent(field, raw, dialect)
     try:
         return FieldSource(field.name, field.read(value), "explicit", field.key)
@@ -124,13 +125,15 @@ def _absent(field: Field, raw: Mapping[str, Any], dialect: Dialect) -> FieldSour
 def _derive(name: str, derived: Derived, read: Callable[[Any], Any], raw: Mapping[str, Any]) -> FieldSource:
     try:
         return FieldSource(name, read(derived.compute(raw)), "derived", derived.how)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    except ValueError as expected:
+        return FieldSource(name, None, "missing", f"{name} does not follow ({derived.how}): expected {expected}")
+    except (KeyError, TypeError, ZeroDivisionError):
         return FieldSource(name, None, "missing", f"{name} does not follow: {derived.how}")
 
 
 def _key(key: str, value: Any, dialect: Dialect, faults: Faults, allow: Sequence[str]) -> Key:
     """The class of one key: the first rule that knows it."""
-    rules = (_faulty, _identity, _refusal, _mapped, _harmless)
+    rules = (_faulty, _identity, _refusal, _mapped, _derived, _harmless)
     for rule in rules:
         if found := rule(key, value, dialect, faults):
             return found
@@ -162,14 +165,24 @@ def _refusal(key: str, value: Any, dialect: Dialect, faults: Faults) -> Key | No
 
 def _mapped(key: str, value: Any, dialect: Dialect, faults: Faults) -> Key | None:
     name = {"torch_dtype": "dtype"}.get(key, key)
-    if key in SPELLINGS and _reads(dialect, "rope_parameters"):
+    if key in _spellings(dialect):
         name = "rope_parameters"
     for field in dialect.fields:
         if field.key == name:
-            if value is None and isinstance(field.absent, Derived):
-                return Key(key, value, "derived", f"→ {field.name} = {field.absent.how}")
+            rule = field.null or field.absent
+            if value is None and isinstance(rule, Derived):
+                return Key(key, value, "derived", f"→ {field.name} = {rule.how}")
             return Key(key, value, "mapped", f"→ {field.name}")
     return None
+
+
+def _derived(key: str, value: Any, dialect: Dialect, faults: Faults) -> Key | None:
+    fields = {name: rule for name, rule in dialect.derived().items() if key in rule.keys}
+    return (
+        Key(key, value, "mapped", "; ".join(f"→ {name}: {rule.how}" for name, rule in fields.items()))
+        if fields
+        else None
+    )
 
 
 def _harmless(key: str, value: Any, dialect: Dialect, faults: Faults) -> Key | None:
@@ -180,7 +193,12 @@ def _reads(dialect: Dialect, key: str) -> bool:
     return any(field.key == key for field in dialect.fields)
 
 
-def _spelled(key: str, raw: Mapping[str, Any]) -> str:
+def _spellings(dialect: Dialect) -> tuple[str, ...]:
+    """Every key that has to do with rotary positions."""
+    return (*OBJECTS, *dialect.rope_keys, *ECHOES) if _reads(dialect, "rope_parameters") else ()
+
+
+def _spelled(key: str, raw: Mapping[str, Any], dialect: Dialect) -> str:
     """The key that the file itself uses for a joined one."""
-    spellings = {"rope_parameters": SPELLINGS, "dtype": ("dtype", "torch_dtype")}.get(key, (key,))
+    spellings = {"rope_parameters": _spellings(dialect), "dtype": ("dtype", "torch_dtype")}.get(key, (key,))
     return next((name for name in spellings if raw.get(name) is not None), key)

@@ -26,6 +26,13 @@ def positive_int(value: Any) -> int:
     return value
 
 
+def whole_number(value: Any) -> int:
+    """A whole number from zero."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("a whole number from 0")
+    return value
+
+
 def positive_float(value: Any) -> float:
     """A finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):

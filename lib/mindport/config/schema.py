@@ -1,7 +1,7 @@
 """The hub: every parameter of our GPT, once.
 
 Letters of the shapes: v vocab_size, d hidden_size, t max_position_embeddings, f intermediate_size,
-q num_attention_heads · head_dim, k num_key_value_heads · head_dim. Weights are [out, in].
+h head_dim, q num_attention_heads · head_dim, k num_key_value_heads · head_dim. Weights are [out, in].
 The MindSpore model's parameters carry exactly these names.
 """
 
@@ -50,6 +50,8 @@ PARAMS = (
     Param("blocks.{}.attn.k.bias",     "k",   0,    lambda c: c.qkv_bias),
     Param("blocks.{}.attn.v.weight",   "k d", 0),
     Param("blocks.{}.attn.v.bias",     "k",   0,    lambda c: c.qkv_bias),
+    Param("blocks.{}.attn.q_norm.weight", "h", None, lambda c: c.qk_norm),
+    Param("blocks.{}.attn.k_norm.weight", "h", None, lambda c: c.qk_norm),
     Param("blocks.{}.attn.o.weight",   "d q", 1),
     Param("blocks.{}.attn.o.bias",     "d",   None, lambda c: c.attention_out_bias),
     Param("blocks.{}.norm2.weight",    "d"),

@@ -46,7 +46,8 @@ def what_if(config: ModelConfig, *, tensor: int = 1, stages: int = 1, **changes:
         stages: pipeline stages.
         changes: fields of `ModelConfig` and their new values.
     """
-    changed = dataclasses.replace(config, **changes)
+    layers = changes.get("num_hidden_layers", config.num_hidden_layers)
+    changed = dataclasses.replace(config.with_layers(layers), **changes)
     explicit = {"head_dim": changed.head_dim}
     rules = (*constraints(changed, Vocabulary(), explicit), tensor_parallel(changed, tensor), pipeline(changed, stages))
     cache = 2 * 2 * changed.num_hidden_layers * changed.dims["k"]  # k and v, two bytes each

@@ -8,8 +8,10 @@ from typing import Any
 
 from mindport.config.dialects import dialect_for
 from mindport.config.model_config import ModelConfig, Rope
+from mindport.config.rope import PARTIAL, fraction
 from mindport.errors import ConfigError
 
+_TUPLES = ("eos_token_id", "window")  # lists in JSON
 _ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu": "relu"}
 
 
@@ -28,8 +30,7 @@ def from_dict(values: Mapping[str, Any]) -> ModelConfig:
     try:
         if content.get("rope") is not None:
             content["rope"] = Rope(**content["rope"])
-        if isinstance(content.get("eos_token_id"), list):
-            content["eos_token_id"] = tuple(content["eos_token_id"])
+        content |= {name: tuple(content[name]) for name in _TUPLES if isinstance(content.get(name), list)}
         return ModelConfig(**content)
     except TypeError as error:
         raise ConfigError("this is not a model configuration of this version", got=error) from None
@@ -39,6 +40,9 @@ def to_huggingface(config: ModelConfig) -> dict[str, Any]:
     """A config.json of the model's family that reads back as `config`."""
     dialect = dialect_for(config.model_type)
     values = {field.key: _json(getattr(config, field.name.split()[0])) for field in dialect.fields}
+    values |= {key: _json(value(config)) for key, value in dialect.written.items()}
+    if PARTIAL in dialect.rope_keys.values():
+        values["rope_parameters"] |= {PARTIAL: fraction(config)}
     return {"model_type": dialect.model_type, "architectures": [dialect.architecture], **values}
 
 

@@ -3,10 +3,11 @@
     Linear · Embedding · LayerNorm · RMSNorm      the pieces that hold parameters
     Rotary                                        positions → cos, sin
     Attention · MLP · Block                       one layer, pre-normalised: x + attn(norm(x)), x + mlp(norm(x))
+                                                  (or side by side: x + attn(norm(x)) + mlp(norm(x)))
     GPT                                           ids → logits
 
 Shapes in comments: B batch, T tokens, S keys, V vocab_size, d hidden_size, f intermediate_size, H query heads,
-K key/value heads, D head_dim. Cells and parameters are named as in `mindport.config.schema`.
+K key/value heads, D head_dim, R its rotated part. Cells and parameters are named as in `mindport.config.schema`.
 
 Decoding with a cache needs no other cells: `GPT.inputs`, `Attention.heads` (q, k, v with positions applied),
 `Attention.attend` (takes keys longer than the queries, with an offset), `Attention.merge` and `GPT.outputs` are the
@@ -46,15 +47,17 @@ class Linear(nn.Cell):
 
 
 class Embedding(nn.Cell):
-    """Rows of a table. A negative index counts from the end, silently; one beyond the table is an error."""
+    """Rows of a table, times a factor. A negative index counts from the end, silently; one beyond is an error."""
 
-    def __init__(self, params: Parameters) -> None:
+    def __init__(self, params: Parameters, scale: float = 1.0) -> None:
         super().__init__()
         self.weight = params("weight")  # (rows, d)
-        self.gather = ops.Gather()
+        self.gather, self.scaled = ops.Gather(), scale != 1.0
+        self.scale = Tensor(scale, self.weight.dtype)  # rounded to the weights' precision, as the reference does
 
     def construct(self, index: Tensor) -> Tensor:
-        return self.gather(self.weight, index, 0)  # (…) → (…, d)
+        x = self.gather(self.weight, index, 0)  # (…) → (…, d)
+        return x * self.scale if self.scaled else x
 
 
 class LayerNorm(nn.Cell):
@@ -75,7 +78,7 @@ class RMSNorm(nn.Cell):
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
         self.weight = params("weight")  # (d,)
-        self.norm = kernels.rms_norm(eps=config.norm_eps)
+        self.norm = kernels.rms_norm(eps=config.norm_eps, offset=config.norm_offset)
 
     def construct(self, x: Tensor) -> Tensor:
         return self.norm(x, self.weight)
@@ -89,15 +92,15 @@ class Rotary(nn.Cell):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        rope, head_dim = config.rope, config.head_dim
-        inv_freq, self.scaling = inverse_frequencies(rope, head_dim, 0)
-        self.inv_freq = Tensor(inv_freq)  # (D/2,)
+        rope, rotated = config.rope, config.rotated
+        inv_freq, self.scaling = inverse_frequencies(rope, rotated, 0)
+        self.inv_freq = Tensor(inv_freq)  # (R/2,)
         self.dynamic = rope.rope_type == "dynamic"
-        self.at_length = ops.constexpr(lambda length: Tensor(inverse_frequencies(rope, head_dim, length)[0]))
+        self.at_length = ops.constexpr(lambda length: Tensor(inverse_frequencies(rope, rotated, length)[0]))
         self.cos, self.sin, self.float32 = ops.Cos(), ops.Sin(), ms.float32
 
     def construct(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """Positions (B or 1, T) in a sequence of `length` tokens → twice (B or 1, T, D/2)."""
+        """Positions (B or 1, T) in a sequence of `length` tokens → twice (B or 1, T, R/2)."""
         inv_freq = self.at_length(length) if self.dynamic else self.inv_freq
         angles = positions.astype(self.float32).expand_dims(-1) * inv_freq
         return self.cos(angles) * self.scaling, self.sin(angles) * self.scaling
@@ -113,9 +116,13 @@ class Attention(nn.Cell):
         self.v = Linear(params / "v")  # d → K·D
         self.o = Linear(params / "o")  # H·D → d
         self.head_dim = config.head_dim
+        self.qk_norm = config.qk_norm
+        if self.qk_norm:
+            self.q_norm = NORMS[config.norm](config, params / "q_norm")  # over D
+            self.k_norm = NORMS[config.norm](config, params / "k_norm")
         self.rotary = config.position == "rope"
         if self.rotary:
-            self.rotate = kernels.rope(head_dim=config.head_dim)
+            self.rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim)
         self.attend = kernels.attention(
             heads=config.num_attention_heads,
             kv_heads=config.num_key_value_heads,
@@ -123,6 +130,7 @@ class Attention(nn.Cell):
             scale=score_scale(config, layer),
             dropout=config.attn_pdrop,
             dtype=params.dtype,
+            window=config.window[layer] if config.window else None,
         )
         self.dropout = nn.Dropout(p=config.resid_pdrop)
 
@@ -131,15 +139,18 @@ class Attention(nn.Cell):
         return self.dropout(self.o(self.merge(self.attend(q, k, v))))
 
     def heads(self, x: Tensor, cos: Any, sin: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B, T, d) → q (B, H, T, D), k and v (B, K, T, D), with rotary positions applied to q and k."""
-        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
+        """x (B, T, d) → q (B, H, T, D), k and v (B, K, T, D), with norms and rotary positions applied to q and k."""
+        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))  # (B, T, heads, D)
+        if self.qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k, v = q.transpose((0, 2, 1, 3)), k.transpose((0, 2, 1, 3)), v.transpose((0, 2, 1, 3))
         if self.rotary:
             q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
         return q, k, v
 
     def split(self, x: Tensor) -> Tensor:
-        """(B, T, heads·D) → (B, heads, T, D)."""
-        return x.reshape((x.shape[0], x.shape[1], -1, self.head_dim)).transpose((0, 2, 1, 3))
+        """(B, T, heads·D) → (B, T, heads, D)."""
+        return x.reshape((x.shape[0], x.shape[1], -1, self.head_dim))
 
     def merge(self, x: Tensor) -> Tensor:
         """(B, H, T, D) → (B, T, H·D)."""
@@ -179,10 +190,11 @@ class Block(nn.Cell):
         self.attn = Attention(config, layer, params / "attn")
         self.norm2 = NORMS[config.norm](config, params / "norm2")
         self.mlp = MLP(config, params / "mlp")
+        self.parallel = config.parallel_residual
 
     def construct(self, x: Tensor, cos: Any = None, sin: Any = None) -> Tensor:
-        x = x + self.attn(self.norm1(x), cos, sin)
-        return x + self.mlp(self.norm2(x))
+        after = x + self.attn(self.norm1(x), cos, sin)
+        return after + self.mlp(self.norm2(x if self.parallel else after))
 
 
 class GPT(nn.Cell):
@@ -202,7 +214,7 @@ class GPT(nn.Cell):
         params = Parameters(config, source or fresh(config), dtype)
         self.config = config
         self.learned, self.context = config.position == "learned", config.max_position_embeddings
-        self.embed = Embedding(params / "embed")  # (V, d)
+        self.embed = Embedding(params / "embed", config.embedding_scale)  # (V, d)
         if self.learned:
             self.position = Embedding(params / "position")  # (t, d)
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -64,7 +63,7 @@ def first_layers(config: ModelConfig, layers: int | None) -> ModelConfig:
         raise UsageError(
             "the model has no such number of layers", got=layers, expected=f"1 … {config.num_hidden_layers}"
         )
-    return dataclasses.replace(config, num_hidden_layers=layers)
+    return config.with_layers(layers)
 
 
 def source_of(weights: Mapping[str, np.ndarray], config: ModelConfig) -> Source:

@@ -71,12 +71,12 @@ class Parameters:
 
 
 def fresh(config: ModelConfig, seed: int = 0) -> Source:
-    """Values to train from nothing: N(0, initializer_range²) matrices, norm weights 1, biases 0."""
+    """Values to train from nothing: N(0, initializer_range²) matrices, norms that multiply by 1, biases 0."""
     generator = np.random.default_rng(seed)
 
     def values(name: str, shape: tuple[int, ...]) -> np.ndarray:
         if len(shape) == 1:
-            return np.full(shape, float(name.endswith("weight")), np.float32)
+            return np.full(shape, (1.0 - config.norm_offset) * name.endswith("weight"), np.float32)
         return generator.standard_normal(shape, np.float32) * np.float32(config.initializer_range)
 
     return values

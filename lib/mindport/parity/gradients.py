@@ -10,13 +10,13 @@ from mindport.config.dialect import Dialect
 from mindport.config.model_config import ModelConfig
 from mindport.config.schema import shapes
 from mindport.errors import MappingError
-from mindport.weights.layouts import LAYOUTS
+from mindport.weights.layouts import layout
 
 BLOCK = "blocks.{}"
 
 
 def to_hub(
-    gradients: Mapping[str, np.ndarray], config: ModelConfig, dialect: Dialect, layer: int
+    gradients: Mapping[str, np.ndarray], config: ModelConfig, dialect: Dialect, index: int
 ) -> dict[str, np.ndarray]:
     """Gradients by the reference's names within a layer → by ours in the whole model.
 
@@ -24,7 +24,7 @@ def to_hub(
         gradients: "input" and every parameter of the layer, as the reference calls them within the layer.
         config: for the shapes.
         dialect: the family's table.
-        layer: the layer's index.
+        index: the layer's.
 
     Raises:
         MappingError: the layer has parameters that the table does not know.
@@ -35,8 +35,8 @@ def to_hub(
     for row in dialect.rows:
         name = row.foreign.removeprefix(start)
         if row.foreign.startswith(start) and name in gradients:
-            names = [hub.format(layer) for hub in row.hub.split()]
-            parts = LAYOUTS[row.layout].to_hub(gradients[name], [sizes[hub] for hub in names])
+            names = [hub.format(index) for hub in row.hub.split()]
+            parts = layout(row.layout, config).to_hub(gradients[name], [sizes[hub] for hub in names])
             found |= dict(zip(names, parts, strict=True))
             left.remove(name)
     if left:

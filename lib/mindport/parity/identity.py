@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ def cut(config: ModelConfig, layers: int | None) -> ModelConfig:
         raise UsageError(
             "so many layers cannot be kept", where="layers", got=layers, expected=f"1 to {config.num_hidden_layers}"
         )
-    return dataclasses.replace(config, num_hidden_layers=layers)
+    return config.with_layers(layers)
 
 
 def identity(directory: Path) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def cosine(ours: np.ndarray, reference: np.ndarray) -> float:
 
 
 def _each(ours: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """(…, T, features) → (…, T)."""
+    """(B, T, …, features) → (B, T); (T, features) → (T,)."""
     difference = np.abs(ours.astype(np.float64) - reference).max(-1)
     found = difference / np.maximum(np.abs(reference).max(-1), TINY)
-    return np.where(np.isfinite(found), found, np.inf)
+    found = np.where(np.isfinite(found), found, np.inf)
+    return found.reshape((*found.shape[:2], -1)).max(-1) if found.ndim > 2 else found

@@ -86,6 +86,8 @@ def load(directory: Path, dialect: Dialect, config: ModelConfig) -> Any:
     kind = getattr(transformers, dialect.architecture)
     settings = kind.config_class.from_pretrained(directory, local_files_only=True)
     settings.num_hidden_layers = config.num_hidden_layers
+    if getattr(settings, "layer_types", None) is not None:
+        settings.layer_types = settings.layer_types[: config.num_hidden_layers]
     model, found = kind.from_pretrained(
         directory,
         config=settings,
@@ -170,7 +172,7 @@ def _hook(seen: Recording, tap: Tap) -> Any:
             seen.values[tap.path] = _argument((args, kwargs)).detach()
             return
         value = output[0] if isinstance(output, tuple) else output
-        seen.values[tap.path] = value[..., slice(*tap.columns)] if tap.columns else value
+        seen.values[tap.path] = value[..., list(tap.columns)] if tap.columns else value
         seen.calls[tap.module] = (args, kwargs)
 
     return keep

@@ -23,10 +23,10 @@ SIGNS = (  # (pattern in an unexpected name, what it suggests)
     (r"optimizer|exp_avg|\.m$", "A training checkpoint: save the model's weights alone."),
 )
 FIELDS = (  # (pattern in a name, the field of ModelConfig that decides whether it exists)
-    (r"(q_proj|k_proj|v_proj|c_attn)\.bias$", "qkv_bias"),
-    (r"(o_proj|attn\.c_proj)\.bias$", "attention_out_bias"),
-    (r"(gate_proj|up_proj|down_proj|c_fc|mlp\.c_proj)\.bias$", "mlp_bias"),
-    (r"lm_head\.weight$", "tie_word_embeddings"),
+    (r"(q_proj|k_proj|v_proj|c_attn|query_key_value)\.bias$", "qkv_bias"),
+    (r"(o_proj|attn\.c_proj|attention\.dense)\.bias$", "attention_out_bias"),
+    (r"(gate_proj|up_proj|down_proj|c_fc|mlp\.c_proj|dense_h_to_4h|dense_4h_to_h)\.bias$", "mlp_bias"),
+    (r"(lm_head|embed_out)\.weight$", "tie_word_embeddings"),
 )
 
 

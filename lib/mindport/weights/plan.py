@@ -19,8 +19,7 @@ from mindport.config import ModelConfig, schema
 from mindport.config.dialect import Dialect, Row
 from mindport.errors import MappingError, some
 from mindport.weights.hints import hints, signs
-from mindport.weights.layouts import Shape
-from mindport.weights.layouts_fused import AnyLayout, layout_for
+from mindport.weights.layouts import Layout, Shape, layout
 
 HEAD, EMBED = "head.weight", "embed.weight"
 FateName = Literal["converted", "tied", "dropped"]
@@ -32,7 +31,7 @@ class Step:
 
     hub: tuple[str, ...]
     foreign: str
-    layout: AnyLayout
+    layout: Layout
     shapes: tuple[Shape, ...]
 
     @property
@@ -130,9 +129,9 @@ def foreign_shapes(made: Plan) -> dict[str, Shape]:
 def _steps(row: Row, config: ModelConfig, have: Mapping[str, Shape], prefix: str) -> Iterable[Step]:
     """The steps of a row, for the parameters that the model has."""
     hub = zip(*(schema.expand(name, config) for name in row.hub.split()), strict=True)
-    foreign, layout = schema.expand(_prefixed(row, prefix), config), layout_for(row.layout, config)
+    foreign, how = schema.expand(_prefixed(row, prefix), config), layout(row.layout, config)
     return [
-        Step(names, name, layout, tuple(have[n] for n in names))
+        Step(names, name, how, tuple(have[n] for n in names))
         for names, name in zip(hub, foreign, strict=True)
         if all(n in have for n in names)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -21,15 +22,16 @@ def angles(function, tokens: int = T) -> np.ndarray:
     return function(np.arange(tokens)[:, None] * 0.7 ** np.arange(D // 2))[None].astype(np.float32)
 
 
-def attention(q, k, v, scale=0.37, offset=None):
+def attention(q, k, v, scale=0.37, offset=None, window=None):
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     t, s = q.shape[2], k.shape[2]
-    hidden = torch.arange(s) > torch.arange(t)[:, None] + (s - t if offset is None else offset)
+    last = torch.arange(t)[:, None] + (s - t if offset is None else offset)
+    hidden = (torch.arange(s) > last) | (torch.arange(s) <= last - (window or s))
     return (q @ k.mT * scale).masked_fill(hidden, -math.inf).softmax(-1) @ v
 
 
-def rms_norm(x, weight, eps=1e-3):
-    return weight * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+def rms_norm(x, weight, eps=1e-3, offset=0):
+    return (offset + weight) * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
 
 
 def layer_norm(x, weight, bias, eps=1e-3):
@@ -37,8 +39,8 @@ def layer_norm(x, weight, bias, eps=1e-3):
 
 
 def rope(x, cos, sin):
-    left, right = x.chunk(2, -1)
-    return torch.cat((left * cos - right * sin, right * cos + left * sin), -1)
+    left, right, rest = x.split((cos.shape[-1], cos.shape[-1], x.shape[-1] - 2 * cos.shape[-1]), -1)
+    return torch.cat((left * cos - right * sin, right * cos + left * sin, rest), -1)
 
 
 def make_attention(kv_heads: int = K, **changes):
@@ -73,10 +75,29 @@ CASES = {
     "attention one kv head": (lambda: make_attention(1), attention, qkv(kv_heads=1), 3),
     "attention one token": (make_attention, attention, qkv(1, 1), 3),
     "attention after a cache": (make_attention, attention, qkv(keys=S), 3),
+    "attention in a window": (lambda: make_attention(window=2), partial(attention, window=2), qkv(), 3),
+    "attention in a window after a cache": (
+        lambda: make_attention(window=3),
+        partial(attention, window=3),
+        qkv(T, S),
+        3,
+    ),
     "rms_norm": (make_rms_norm, rms_norm, layer_norm_inputs()[:2], 2),
+    "rms_norm around zero": (
+        lambda: kernels.rms_norm(eps=1e-3, offset=1),
+        lambda x, w: rms_norm(x, w, offset=1),
+        layer_norm_inputs()[:2],
+        2,
+    ),
     "rms_norm small": (make_rms_norm, rms_norm, layer_norm_inputs(0.02)[:2], 2),
     "layer_norm": (make_layer_norm, layer_norm, layer_norm_inputs(), 3),
     "layer_norm small": (make_layer_norm, layer_norm, layer_norm_inputs(0.02), 3),
+    "rope of a part": (
+        lambda: kernels.rope(head_dim=D, rotary_dim=D - 2),
+        rope,
+        (normal(B, H, T, D), angles(np.cos)[..., 1:], angles(np.sin)[..., 1:]),
+        1,
+    ),
     "rope": (lambda: kernels.rope(head_dim=D), rope, (normal(B, H, T, D), angles(np.cos), angles(np.sin)), 1),
     "gelu erf": (lambda: kernels.gelu(approximate=False), F.gelu, (WIDE,), 1),
     "gelu tanh": (lambda: kernels.gelu(approximate=True), lambda x: F.gelu(x, approximate="tanh"), (WIDE,), 1),

@@ -40,10 +40,14 @@ def both(name, kernel):
     return ascend(*tensors), make()(*tensors)
 
 
-def flash(q, k, v, head_num, attn_mask=None, keep_prob=1.0, scalar_value=1.0, sparse_mode=0, **kwargs):
-    """What the documentation says: True in the mask is discarded; mode 3 aligns at the lower right."""
+def flash(q, k, v, head_num, attn_mask=None, scalar_value=1.0, sparse_mode=0, pre_tokens=0, next_tokens=0, **kwargs):
+    """What the documentation says: True in the mask is discarded; modes 3 and 4 are counted from the lower right,
+    where 4 keeps `pre_tokens` before and `next_tokens` after the diagonal, both ends included."""
     t, s = q.shape[2], k.shape[2]
     hidden = attn_mask.asnumpy() if sparse_mode == 0 else np.triu(np.ones((t, s), bool), s - t + 1)
+    if sparse_mode == 4:
+        distance = np.arange(t)[:, None] + s - t - np.arange(s)  # of a key before its query
+        hidden = (distance > pre_tokens) | (distance < -next_tokens)
     q, k, v = (x.asnumpy() for x in (q, k, v))
     k, v = (np.repeat(x, head_num // x.shape[1], 1) for x in (k, v))
     scores = np.where(hidden, -np.inf, q @ k.swapaxes(2, 3) * scalar_value)
@@ -64,12 +68,23 @@ def test_attention(monkeypatch, name):
     np.testing.assert_array_equal(mask[:3, :3].asnumpy(), [[0, 1, 1], [0, 0, 1], [0, 0, 0]])
 
 
-def test_attention_with_an_offset_gives_the_whole_mask(monkeypatch):
+@pytest.mark.parametrize(("name", "window"), [("attention in a window", 2), ("attention in a window after a cache", 3)])
+def test_attention_in_a_window_is_a_band(monkeypatch, name, window):
+    fake(monkeypatch, "flash_attention_score", flash)
+    got, expected = both(name, "attention")
+    np.testing.assert_allclose(got.asnumpy(), expected.asnumpy(), atol=4e-6)
+    kwargs = CALLS[0][1]
+    assert (kwargs["sparse_mode"], kwargs["pre_tokens"], kwargs["next_tokens"]) == (4, window - 1, 0)
+    assert kwargs["attn_mask"].shape == (2048, 2048)
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_attention_with_an_offset_gives_the_whole_mask(monkeypatch, window):
     fake(monkeypatch, "flash_attention_score", flash)
     q, k, v = (Tensor(x) for x in (normal(1, 6, 4, 8), normal(1, 2, 10, 8), normal(1, 2, 10, 8, seed=2)))
     with override("attention", "ascend"):
-        got = make_attention()(q, k, v, Tensor(3, ms.int32))
-    np.testing.assert_allclose(got.asnumpy(), make_attention()(q, k, v, 3).asnumpy(), atol=4e-6)
+        got = make_attention(window=window)(q, k, v, Tensor(3, ms.int32))
+    np.testing.assert_allclose(got.asnumpy(), make_attention(window=window)(q, k, v, 3).asnumpy(), atol=4e-6)
     assert CALLS[0][1]["sparse_mode"] == 0
     assert (CALLS[0][1]["attn_mask"].shape, CALLS[0][1]["attn_mask"].dtype) == ((4, 10), ms.bool_)
 
@@ -99,18 +114,20 @@ def test_rms_norm(monkeypatch):
     assert CALLS[0][0][2] == 1e-3
 
 
-def test_rope(monkeypatch):
+@pytest.mark.parametrize("name", ["rope", "rope of a part"])
+def test_rope(monkeypatch, name):
     def rotate(x, cos, sin, mode):
         half = x.shape[-1] // 2
         turned = np.concatenate([-x.asnumpy()[..., half:], x.asnumpy()[..., :half]], -1)
         return Tensor(x.asnumpy() * cos.asnumpy() + turned * sin.asnumpy())
 
     fake(monkeypatch, "rotary_position_embedding", rotate)
-    got, expected = both("rope", "rope")
+    got, expected = both(name, "rope")
     np.testing.assert_allclose(got.asnumpy(), expected.asnumpy(), atol=4e-6)
     x, cos, sin, mode = CALLS[0][0]
     assert mode == 0
-    assert cos.shape == sin.shape == (1, 1, x.shape[2], D)
+    assert cos.shape == sin.shape == (1, 1, x.shape[2], D if name == "rope" else D - 2)
+    assert x.shape[-1] == cos.shape[-1]
 
 
 @pytest.mark.parametrize(("approximate", "word"), [(True, "tanh"), (False, "none")])

@@ -51,7 +51,9 @@ def test_value_and_gradients(name):
     assert max(map(relative, got_gradients, gradients)) <= 1e-5
 
 
-@pytest.mark.parametrize("name", ["attention after a cache", "rms_norm", "gelu tanh", "cross_entropy"])
+@pytest.mark.parametrize("name",
+                         ["attention after a cache", "attention in a window after a cache", "rope of a part",
+                          "rms_norm around zero", "rms_norm", "gelu tanh", "cross_entropy"])  # fmt: skip
 def test_graph_mode_computes_the_same(name):
     make, formula, inputs, count = CASES[name]
     expected, gradients, weight = exact(formula, inputs, count)
@@ -64,6 +66,10 @@ def test_graph_mode_computes_the_same(name):
     ("name", "fault"),
     [
         ("attention", lambda: make_attention(scale=0.38)),
+        ("attention in a window", make_attention),
+        ("attention in a window", lambda: make_attention(window=3)),
+        ("attention in a window after a cache", lambda: make_attention(window=2)),
+        ("rms_norm around zero", lambda: kernels.rms_norm(eps=1e-3)),
         ("rms_norm small", lambda: kernels.rms_norm(eps=1e-5)),
         ("layer_norm small", lambda: kernels.layer_norm(eps=1e-5)),
         ("gelu erf", lambda: kernels.gelu(approximate=True)),
@@ -80,12 +86,13 @@ def test_a_wrong_setting_is_seen(name, fault):
     assert relative(got, expected) > 2e-5
 
 
+@pytest.mark.parametrize("window", [None, 2])
 @pytest.mark.parametrize("offset", [0, 3])
-def test_attention_with_an_offset_ignores_the_unwritten_tail(offset):
+def test_attention_with_an_offset_ignores_the_unwritten_tail(offset, window):
     q, k, v = normal(1, 6, 4, 8), normal(1, 2, 10, 8, seed=1), normal(1, 2, 10, 8, seed=2)
-    expected = attention(*(torch.from_numpy(x).double() for x in (q, k, v)), offset=offset).numpy()
+    expected = attention(*(torch.from_numpy(x).double() for x in (q, k, v)), offset=offset, window=window).numpy()
     k[:, :, offset + 4 :] = v[:, :, offset + 4 :] = 1e4
-    kernel, tensors = make_attention(), [Tensor(x) for x in (q, k, v)]
+    kernel, tensors = make_attention(window=window), [Tensor(x) for x in (q, k, v)]
     for given in (offset, Tensor(offset, ms.int32)):
         np.testing.assert_allclose(kernel(*tensors, given).asnumpy(), expected, atol=4e-6)
 

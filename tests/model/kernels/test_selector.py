@@ -59,6 +59,12 @@ def test_rope_refuses_wide_heads(monkeypatch):
     assert last().path == "reference"
 
 
+def test_the_rms_norm_operator_takes_no_offset(monkeypatch):
+    on(monkeypatch, "Ascend")
+    rms_norm(eps=1e-6, offset=1)
+    assert (last().path, "a weight without offset" in last().reason) == ("reference", True)
+
+
 def test_a_device_without_an_order_gets_the_reference(monkeypatch):
     on(monkeypatch, "GPU")
     assert isinstance(attention(**SETTINGS), Reference)

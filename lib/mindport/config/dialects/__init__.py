@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from mindport.config.dialect import Dialect
+from mindport.config.dialects.gemma import GEMMA
 from mindport.config.dialects.gpt2 import GPT2
+from mindport.config.dialects.gpt_neox import GPT_NEOX
 from mindport.config.dialects.llama import LLAMA
+from mindport.config.dialects.mistral import MISTRAL
+from mindport.config.dialects.phi3 import PHI3
+from mindport.config.dialects.qwen2 import QWEN2
+from mindport.config.dialects.qwen3 import QWEN3
 from mindport.errors import ConfigError
 
-DIALECTS = {dialect.model_type: dialect for dialect in (GPT2, LLAMA)}
+DIALECTS = {dialect.model_type: dialect for dialect in (GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA)}
 
 
 def dialect_for(model_type: object) -> Dialect:

@@ -2,65 +2,36 @@
 
 from __future__ import annotations
 
-from mindport.config.dialect import Derived, Dialect, Field, Refusal, Row, pair
-from mindport.config.dialects.common import DTYPE, HARMLESS, INIT, REFUSED, TOKENS
-from mindport.config.readers import activation, boolean, positive_float, positive_int, probability
-from mindport.config.rope import read_rope
-
-B, L = "blocks.{}.", "model.layers.{}."
+from mindport.config.dialect import Dialect, Field
+from mindport.config.dialects import decoder
+from mindport.config.dialects.common import HARMLESS
+from mindport.config.readers import activation, boolean, positive_int
 
 LLAMA = Dialect(
     model_type="llama",
     architecture="LlamaForCausalLM",
     config_class="LlamaConfig",
     fields=(
-        Field("vocab_size", "vocab_size", positive_int),
-        Field("hidden_size", "hidden_size", positive_int),
-        Field("intermediate_size", "intermediate_size", positive_int),
-        Field("num_hidden_layers", "num_hidden_layers", positive_int),
-        Field("num_attention_heads", "num_attention_heads", positive_int),
-        Field("num_key_value_heads", "num_key_value_heads", positive_int,
-              Derived("num_attention_heads", lambda raw: raw["num_attention_heads"])),
-        Field("head_dim", "head_dim", positive_int,
-              Derived("hidden_size / num_attention_heads",
-                      lambda raw: raw["hidden_size"] // raw["num_attention_heads"])),
+        *decoder.SIZES,
+        decoder.KV_HEADS,
+        decoder.HEAD_DIM,
         Field("max_position_embeddings", "max_position_embeddings", positive_int, 2048),
         Field("hidden_act", "hidden_act", activation, "silu"),
-        Field("rms_norm_eps", "norm_eps", positive_float, 1e-6),
-        Field("rope_parameters", "rope", read_rope, {"rope_theta": 10_000.0}),  # the older spellings are joined to it
+        decoder.epsilon(1e-6),
+        decoder.ROPE,
         Field("attention_bias", "qkv_bias attention_out_bias", boolean, False),
         Field("mlp_bias", "mlp_bias", boolean, False),
         Field("tie_word_embeddings", "tie_word_embeddings", boolean, False),
-        Field("attention_dropout", "attn_pdrop", probability, 0.0),
-        INIT,
-        *TOKENS,
-        DTYPE,
+        *decoder.REST,
     ),
-    constants={"norm": "rms", "position": "rope", "gated_mlp": True},
-    refused=(
-        *REFUSED,
-        Refusal("sliding_window", (None,), "windowed attention belongs to another family"),
-        Refusal("partial_rotary_factor", (None, 1, 1.0), "partly rotated heads belong to another family"),
-        Refusal("num_local_experts", (None, 0), "mixture-of-experts layers are not computed"),
-    ),
+    constants=decoder.CONSTANTS,
+    refused=(*decoder.DENSE, decoder.NO_WINDOW, decoder.NO_LAYER_TYPES),
     harmless={
         **HARMLESS,
         "pretraining_tp": "slices the same product; the sum is the same but for rounding",
         "max_sequence_length": "an old name of max_position_embeddings",
     },
-    rows=(
-        Row("embed.weight", "model.embed_tokens.weight"),
-        Row(B + "norm1.weight", L + "input_layernorm.weight"),
-        *(row for x in "qkvo" for row in pair(f"{B}attn.{x}", f"{L}self_attn.{x}_proj")),
-        Row(B + "norm2.weight", L + "post_attention_layernorm.weight"),
-        *(row for x in ("gate", "up", "down") for row in pair(f"{B}mlp.{x}", f"{L}mlp.{x}_proj")),
-        Row("norm.weight", "model.norm.weight"),
-        Row("head.weight", "lm_head.weight"),
-    ),
-    modules=(
-        (B + "attn", L + "self_attn"),
-        (B + "mlp", L + "mlp"),
-        ("blocks.{}", "model.layers.{}"),
-    ),
-    dropped=(L + "self_attn.rotary_emb.inv_freq",),
-)  # fmt: skip
+    rows=decoder.rows(),
+    modules=decoder.MODULES,
+    dropped=decoder.DROPPED,
+)

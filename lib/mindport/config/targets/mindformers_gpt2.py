@@ -7,7 +7,7 @@ three linear maps stay as Conv1D has them, [in, out].
 from __future__ import annotations
 
 from mindport.config.dialect import Row, pair
-from mindport.config.targets.target import COMMON, Need, Target, names_only
+from mindport.config.targets.target import BARE_QK, COMMON, Need, Target, names_only
 
 B, K = "blocks.{}.", "backbone.blocks.{}."
 
@@ -32,6 +32,7 @@ MINDFORMERS_GPT2 = Target(
     network="GPT2LMHeadModel of mindformers up to 1.5",
     needs=(
         *COMMON,
+        BARE_QK,
         Need("layer norm", lambda c: c.norm == "layer"),
         Need("a table of positions", lambda c: c.position == "learned"),
         Need("a plain MLP with tanh-GELU", lambda c: not c.gated_mlp and c.hidden_act == "gelu_tanh"),

@@ -6,7 +6,7 @@ Source: mindformers 1.9.0, models/llama/llama.py, `LlamaForCausalLM.convert_name
 from __future__ import annotations
 
 from mindport.config.dialect import Row, pair
-from mindport.config.targets.target import LLAMA_LIKE, Need, Target, names_only
+from mindport.config.targets.target import BARE_QK, LLAMA_LIKE, Need, Target, names_only
 
 B, M = "blocks.{}.", "model.layers.{}."
 ROPE = ("default", "llama3")  # "linear" exists, but its check of the factor (modules/layers.py) refuses every number
@@ -37,6 +37,7 @@ _CONCAT = (  # `qkv_concat: True`
 )
 _NEEDS = (
     *LLAMA_LIKE,
+    BARE_QK,
     Need(f"rotary positions of type {', '.join(ROPE)}", lambda c: c.rope is not None and c.rope.rope_type in ROPE),
     Need("head_dim = hidden_size / heads", lambda c: c.head_dim * c.num_attention_heads == c.hidden_size),
 )

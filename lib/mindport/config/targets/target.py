@@ -21,9 +21,15 @@ class Need:
 
 COMMON = (  # what every network here computes, and no other way
     Need("scores divided by sqrt(head_dim)", lambda c: c.scale_attn_weights and not c.scale_attn_by_inverse_layer_idx),
+    Need("norms that multiply by their weight", lambda c: c.norm_offset == 0),
+    Need("attention without a window", lambda c: c.window is None),
+    Need("the MLP after the attention", lambda c: not c.parallel_residual),
+    Need("an embedding that is not scaled", lambda c: c.embedding_scale == 1.0),
 )
+BARE_QK = Need("q and k without norms", lambda c: not c.qk_norm)
 LLAMA_LIKE = (
     *COMMON,
+    Need("heads that are rotated whole", lambda c: c.rotated == c.head_dim),
     Need("RMS norm", lambda c: c.norm == "rms"),
     Need("a gated MLP with SiLU and no bias", lambda c: c.gated_mlp and c.hidden_act == "silu" and not c.mlp_bias),
 )

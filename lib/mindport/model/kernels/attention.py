@@ -1,6 +1,6 @@
 """Causal attention, with keys and values that may be longer than the queries.
 
-    query i sees key j  ⇔  j <= i + offset
+    query i sees key j  ⇔  i + offset - window < j <= i + offset        (no window: no lower end)
 
 `offset` is the number of keys before the first query: 0 for a whole sequence (S = T), S − T after a cache that
 ends with the queries, or any number (an int32 tensor too) for a cache of fixed length S whose tail is unwritten.
@@ -18,7 +18,9 @@ from mindspore import Tensor, nn, ops
 from mindport.model.kernels.selector import Kernel, select
 
 
-def attention(*, heads: int, kv_heads: int, head_dim: int, scale: float, dropout: float, dtype: str) -> Kernel:
+def attention(
+    *, heads: int, kv_heads: int, head_dim: int, scale: float, dropout: float, dtype: str, window: int | None = None
+) -> Kernel:
     """softmax(q kᵀ · scale + causal mask) v.
 
     The kernel is called as `(q, k, v, offset=None)`: q (B, H, T, D), k and v (B, K, S, D), S ≥ T → (B, H, T, D);
@@ -29,6 +31,7 @@ def attention(*, heads: int, kv_heads: int, head_dim: int, scale: float, dropout
         scale: multiplies the scores.
         dropout: probability of dropping an attention weight in training.
         dtype: of q, k and v.
+        window: how many keys a query sees, its own included; None for all before it.
     """
     return select(
         "attention",
@@ -39,6 +42,7 @@ def attention(*, heads: int, kv_heads: int, head_dim: int, scale: float, dropout
         scale=scale,
         dropout=dropout,
         dtype=dtype,
+        window=window,
     )
 
 
@@ -49,12 +53,12 @@ class Reference(Kernel):
     before it is added, since the broadcasting addition is several times slower on a CPU.
     """
 
-    def __init__(self, *, scale: float, dropout: float, dtype: str, **_: Any) -> None:
+    def __init__(self, *, scale: float, dropout: float, dtype: str, window: int | None = None, **_: Any) -> None:
         super().__init__()
-        self.scale = scale
+        self.scale, self.window = scale, window
         self.lowest = Tensor(np.finfo(np.float32).min)  # not -inf: a row with nothing to see would be NaN
         self.zero, self.float32 = Tensor(np.float32(0)), ms.float32
-        self.arange, self.tile, self.where = ops.arange, ops.Tile(), ops.where
+        self.arange, self.tile, self.where, self.either = ops.arange, ops.Tile(), ops.where, ops.LogicalOr()
         self.scores, self.context = ops.BatchMatMul(transpose_b=True), ops.BatchMatMul()
         self.softmax = ops.Softmax(-1)
         self.dropout = nn.Dropout(p=dropout)
@@ -70,20 +74,26 @@ class Reference(Kernel):
     def mask(self, copies: int, t: int, s: int, offset: Any) -> Tensor:
         """0 where a query sees a key, the lowest float32 where it does not; (copies, T, S)."""
         last = self.arange(t).reshape((t, 1)) + (s - t if offset is None else offset)
-        future = self.arange(s).reshape((1, s)) > last  # never a product: mixed precision makes it 0 · inf
-        return self.tile(self.where(future, self.lowest, self.zero).reshape((1, t, s)), (copies, 1, 1))
+        keys = self.arange(s).reshape((1, s))
+        hidden = keys > last  # never a product: mixed precision makes it 0 · inf
+        if self.window is not None:
+            hidden = self.either(hidden, keys <= last - self.window)
+        return self.tile(self.where(hidden, self.lowest, self.zero).reshape((1, t, s)), (copies, 1, 1))
 
 
 class Ascend(Kernel):
     """`ops.flash_attention_score`, layout BNSD. Checked here by a fake that records its arguments, never run."""
 
+    ALL = 2147483647  # the operator's own default: no end
     COMPRESSED = 2048  # side of the upper triangle that stands for a causal mask of any length
 
-    def __init__(self, *, heads: int, scale: float, dropout: float, **_: Any) -> None:
+    def __init__(self, *, heads: int, scale: float, dropout: float, window: int | None = None, **_: Any) -> None:
         super().__init__()
-        self.heads, self.scale = heads, scale
+        self.heads, self.scale, self.window = heads, scale, window
+        # a band is counted from the lower right corner, both ends included
+        self.sparse_mode, self.before, self.after = (3, self.ALL, self.ALL) if window is None else (4, window - 1, 0)
         self.p = dropout
-        self.flash, self.arange = ops.flash_attention_score, ops.arange
+        self.flash, self.arange, self.either = ops.flash_attention_score, ops.arange, ops.LogicalOr()
         self.dropout_bits, self.float32 = ops.DropoutGenMask(), ms.float32
         self.keep = Tensor(1 - dropout, ms.float32)
         self.future = Tensor(np.triu(np.ones((self.COMPRESSED, self.COMPRESSED), np.bool_), 1))
@@ -100,14 +110,18 @@ class Ascend(Kernel):
     def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None) -> Tensor:
         t, s = q.shape[2], k.shape[2]
         if offset is None:
-            mask, sparse_mode = self.future, 3  # causal, aligned at the lower right
+            mask, sparse_mode = self.future, self.sparse_mode  # aligned at the lower right
         else:
-            mask, sparse_mode = self.arange(s).reshape((1, s)) > self.arange(t).reshape((t, 1)) + offset, 0
+            keys, last = self.arange(s).reshape((1, s)), self.arange(t).reshape((t, 1)) + offset
+            mask, sparse_mode = keys > last, 0
+            if self.window is not None:
+                mask = self.either(mask, keys <= last - self.window)
         drop_mask, keep_prob = None, 1.0
         if self.training and self.p > 0:
             bits = self.dropout_bits((q.shape[0], self.heads, t, s), self.keep)
             drop_mask, keep_prob = bits.reshape((q.shape[0], self.heads, t, s // 8)), 1 - self.p
         return self.flash(
             q, k, v, self.heads, drop_mask=drop_mask, attn_mask=mask, keep_prob=keep_prob,
-            scalar_value=self.scale, input_layout="BNSD", sparse_mode=sparse_mode,
+            scalar_value=self.scale, pre_tokens=self.before if offset is None else self.ALL,
+            next_tokens=self.after if offset is None else self.ALL, input_layout="BNSD", sparse_mode=sparse_mode,
         )  # fmt: skip

@@ -10,37 +10,49 @@ from mindspore import Tensor, ops
 from mindport.model.kernels.selector import Kernel, select
 
 
-def rope(*, head_dim: int) -> Kernel:
-    """Turn queries or keys; called as `(x, cos, sin)`: (B, H, T, D), twice (B or 1, T, D/2) → (B, H, T, D)."""
-    return select("rope", {"ascend": Ascend, "reference": Reference}, head_dim=head_dim)
+def rope(*, head_dim: int, rotary_dim: int | None = None) -> Kernel:
+    """Turn queries or keys; called as `(x, cos, sin)`: (B, H, T, D), twice (B or 1, T, R/2) → (B, H, T, D).
+
+    Args:
+        head_dim: D.
+        rotary_dim: R, the first dimensions, which are turned; None for all of D.
+    """
+    paths = {"ascend": Ascend, "reference": Reference}
+    return select("rope", paths, head_dim=head_dim, rotary_dim=rotary_dim or head_dim)
 
 
 class Reference(Kernel):
-    """Four products of half the width; cos and sin are not doubled to D."""
+    """Four products of half the width; cos and sin are not doubled to R."""
 
-    def __init__(self, *, head_dim: int) -> None:
+    def __init__(self, *, head_dim: int, rotary_dim: int) -> None:
         super().__init__()
-        self.half = head_dim // 2
+        self.half, self.turned, self.partly = rotary_dim // 2, rotary_dim, rotary_dim < head_dim
         self.concat = ops.Concat(-1)
 
     def construct(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        cos, sin = cos.expand_dims(1), sin.expand_dims(1)  # (B, 1, T, D/2)
-        left, right = x[..., : self.half], x[..., self.half :]
+        cos, sin = cos.expand_dims(1), sin.expand_dims(1)  # (B, 1, T, R/2)
+        left, right = x[..., : self.half], x[..., self.half : self.turned]
+        if self.partly:
+            return self.concat((left * cos - right * sin, right * cos + left * sin, x[..., self.turned :]))
         return self.concat((left * cos - right * sin, right * cos + left * sin))
 
 
 class Ascend(Kernel):
     """`ops.rotary_position_embedding`, mode 0. Checked here by a fake that records its arguments, never run."""
 
-    def __init__(self, *, head_dim: int) -> None:
+    def __init__(self, *, head_dim: int, rotary_dim: int) -> None:
         super().__init__()
+        self.turned, self.partly = rotary_dim, rotary_dim < head_dim
         self.rotate, self.concat = ops.rotary_position_embedding, ops.Concat(-1)
 
     @staticmethod
-    def refuses(*, head_dim: int) -> str | None:
-        """The limits in the operator's documentation."""
-        return None if head_dim % 2 == 0 and head_dim < 896 else f"an even head_dim below 896, not {head_dim}"
+    def refuses(*, head_dim: int, rotary_dim: int) -> str | None:
+        """The limits in the operator's documentation, on what is turned."""
+        fits = rotary_dim % 2 == 0 and rotary_dim < 896
+        return None if fits else f"an even number of rotated dimensions below 896, not {rotary_dim}"
 
     def construct(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        cos, sin = self.concat((cos, cos)), self.concat((sin, sin))  # (B, T, D)
-        return self.rotate(x, cos.expand_dims(1).astype(x.dtype), sin.expand_dims(1).astype(x.dtype), 0)
+        cos, sin = self.concat((cos, cos)), self.concat((sin, sin))  # (B, T, R)
+        turned = x[..., : self.turned] if self.partly else x
+        turned = self.rotate(turned, cos.expand_dims(1).astype(x.dtype), sin.expand_dims(1).astype(x.dtype), 0)
+        return self.concat((turned, x[..., self.turned :])) if self.partly else turned
