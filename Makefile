@@ -14,7 +14,7 @@ LAUNCHER := $(shell for p in python3 python3.12 python3.11 python3.10 python; do
 	if $$p -c "" >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lab check bench clean
+.PHONY: help setup run test lab check bench peer clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -40,6 +40,9 @@ check: setup  ## lint and format of code and notebooks, types of the light modul
 
 bench: setup  ## time the library on this machine
 	$(BIN)/mindport bench convert $(ARGS)
+
+peer: setup  ## hold our weights and YAML to MindSpore Transformers itself; writes docs/mindformers.md
+	$(BIN)/python .ci/peer/peer.py $(ARGS)
 
 clean:  ## remove the environment and the tools' caches; runs/ stays
 	@if test -e "$(VENV)" && ! test -f "$(VENV)/pyvenv.cfg"; then echo "$(VENV) is no virtual environment: left alone" >&2; exit 1; fi

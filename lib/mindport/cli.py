@@ -105,6 +105,14 @@ def convert(options: argparse.Namespace) -> Result:
     )  # fmt: skip
 
 
+def export(options: argparse.Namespace) -> Result:
+    from mindport import mindformers
+
+    data = {} if options.data is None else {"data": options.data}
+    recipe = mindformers.Recipe(seq_length=options.seq_length, recompute=options.recompute, **data)
+    return mindformers.export(options.directory, options.yaml, options.layout, options.schema, recipe)
+
+
 def verify(options: argparse.Namespace) -> Result:
     from mindport import parity
 
@@ -165,10 +173,23 @@ COMMANDS = {
         convert, "convert weights, account for each tensor, and read the result back",
         "mindport convert models/llama models/llama-ms --dtype float32",
         (_arg("source", metavar="SRC", help=_MODEL_HELP), _arg("target", type=Path, metavar="DST"),
-         _arg("--to", choices=("mindspore", "huggingface"), default="mindspore"),
+         _arg("--to", default="mindspore", metavar="TARGET",
+              help="mindspore, huggingface, mindformers-llama, mindformers-llama-concat, mindformers-mcore or "
+              "mindformers-gpt2"),
          _arg("--dtype", choices=("keep", "float32", "float16", "bfloat16"), default="keep"),
          _arg("--format", choices=("safetensors", "ckpt"), default="safetensors"),
          _arg("--overwrite", **_FLAG, help="replace DST"), _ALLOW),
+    ),
+    "export": Command(
+        export, "write the YAML with which MindSpore Transformers trains what `convert --to mindformers-…` wrote",
+        "mindport export models/llama-mf --layout dp1,tp2,pp1 --yaml llama.yaml",
+        (_arg("directory", type=Path, metavar="DIR", help="weights that `mindport convert` wrote for it"),
+         _arg("--yaml", type=Path, metavar="OUT", required=True, help="the file to write"),
+         _arg("--layout", default="dp1,tp1,pp1", help="degrees of data, tensor and pipeline parallelism"),
+         _arg("--schema", choices=("graph", "pynative"), default="graph", help="pynative: mindformers 2.x"),
+         _arg("--seq-length", type=int, metavar="N", help="tokens of a sample; default: the model's context"),
+         _arg("--data", metavar="PATH", help="training data: MindRecord for legacy networks, else Megatron's"),
+         _arg("--recompute", **_FLAG, help="save memory: compute the forward pass again in the backward pass")),
     ),
     "verify": Command(
         verify, "compare the MindSpore model with transformers, layer by layer",

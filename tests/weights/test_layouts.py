@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindport.weights.layouts import LAYOUTS, GroupedQKV, Same, SplitQKV, Stack, Transpose
+from mindport.weights.layouts import LAYOUTS, GroupedQKV, Interleave, Same, SplitQKV, Stack, Transpose
 
 SIZE = st.integers(1, 7)
 CASES = {  # layout, and the rows of its parts in units that it can divide
@@ -17,6 +17,7 @@ CASES = {  # layout, and the rows of its parts in units that it can divide
     "stack": (Stack(), (3, 2)),
     "grouped_qkv": (GroupedQKV(2), (2, 2, 2)),
     "grouped_qkv with shared keys": (GroupedQKV(2), (6, 2, 2)),
+    "interleave": (Interleave(), (1, 1)),
 }
 
 

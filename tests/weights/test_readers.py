@@ -139,7 +139,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "pipe for a shard": (lambda d: ((d / SHARD1).unlink(), os.mkfifo(d / SHARD1)), ("pipe or device", SHARD1)),
     "pipe for the index": (lambda d: ((d / INDEX).unlink(), os.mkfifo(d / INDEX)), ("pipe or device", INDEX)),
     "directory for a shard": (lambda d: ((d / SHARD1).unlink(), (d / SHARD1).mkdir()), ("not a file", SHARD1)),
-    "converted already": (lambda d: (d / "mindport.json").write_text("{}"), ("converted already", "huggingface")),
+    "a manifest beside it": (lambda d: (d / "mindport.json").write_text("{}"), ("a manifest of another format",)),
     "no such directory": (shutil.rmtree, ("no such directory",)),
 }
 
@@ -294,3 +294,9 @@ def test_safetensors_are_preferred_and_the_report_says_so(tmp_path: Path) -> Non
     _bin(source, {"x": torch.ones(1)})
     report = convert(source, tmp_path / "ms", progress=False)
     assert any("not read: pytorch_model.bin" in note for note in report.notes)
+
+
+def test_a_converted_directory_is_not_read_as_hugging_face_s(tmp_path: Path) -> None:
+    convert(make(tmp_path / "hf"), tmp_path / "ms", progress=False)
+    with pytest.raises(FileError, match=r"converted already(.|\n)*huggingface"):
+        open_hf(tmp_path / "ms")

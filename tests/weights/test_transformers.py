@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.numpy import load_file
 
+from mindport.errors import ConfigError
+from mindport.mindformers import export
 from mindport.weights import convert, load, verify_round_trip
 from mindport.weights.dtypes import CODES, NUMPY
-from tests.families import FAMILIES, build
+from tests.families import FAMILIES, build, decoder
 
 GPT2 = {"vocab_size": 61, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 33, "n_inner": 52,
         "bos_token_id": 0, "eos_token_id": 0}  # fmt: skip
@@ -140,6 +143,8 @@ def test_safetensors_need_no_framework(tmp_path: Path) -> None:
     _model("llama").save_pretrained(tmp_path / "hf")
     code = """
 import sys
+from mindport.errors import ConfigError
+from mindport.mindformers import export
 from mindport.weights import convert, load, verify_round_trip
 from mindport.weights.dtypes import CODES, NUMPY
 convert(sys.argv[1], sys.argv[2], progress=False)
@@ -150,3 +155,28 @@ print(sorted({"torch", "mindspore", "transformers"} & sys.modules.keys()))
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "hf"), str(tmp_path / "ms")],
                          capture_output=True, text=True, check=True)  # fmt: skip
     assert run.stdout.strip() == "[]" and run.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("qwen2", {"hidden_size": 24}),
+        ("qwen3", {"head_dim": 8}),
+        ("qwen3", {"head_dim": 8, "tie_word_embeddings": True}),
+    ],
+)
+def test_qwen_goes_to_mcore_and_comes_back_identical(family: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    build(family, decoder(**changes)).save_pretrained(tmp_path / "hf")
+    assert convert(tmp_path / "hf", tmp_path / "mf", to="mindformers-mcore", progress=False).ok
+    names = load_file(tmp_path / "mf/model.safetensors")
+    assert ("decoder.layers.2.self_attention.linear_qkv.bias" in names) == (family == "qwen2")
+    assert ("decoder.layers.2.self_attention.q_layernorm.weight" in names) == (family == "qwen3")
+    convert(tmp_path / "mf", tmp_path / "back", to="huggingface", progress=False)
+    for file in ("model.safetensors", "config.json"):
+        assert (tmp_path / "back" / file).read_bytes() == (tmp_path / "hf" / file).read_bytes()
+    if family == "qwen3":
+        for schema in ("graph", "pynative"):
+            assert export(tmp_path / "mf", tmp_path / f"{schema}.yaml", "dp1,tp1,pp3", schema).ok
+    else:
+        with pytest.raises(ConfigError, match="does not train this family"):
+            export(tmp_path / "mf", tmp_path / "x.yaml")

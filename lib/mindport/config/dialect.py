@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from mindport.config.model_config import ModelConfig
 
-Layout = Literal["same", "transpose", "split_qkv", "stack", "grouped_qkv"]
+Layout = Literal["same", "transpose", "split_qkv", "stack", "grouped_qkv", "interleave"]
 Raw = Mapping[str, Any]  # a parsed config.json
 ROPE_KEYS: Mapping[str, str] = {"rope_theta": "rope_theta"}  # what most families have, and the default of all
 ROPE_DEFAULTS: Mapping[str, float] = {"rope_theta": 10_000.0}

@@ -6,13 +6,14 @@ from mindport.weights.names import natural
 from mindport.weights.plan import Plan, plan
 from mindport.weights.readers import open_hf
 from mindport.weights.round_trip import RoundTrip, verify_round_trip
-from mindport.weights.store import Weights, load
+from mindport.weights.store import Weights, load, open_converted
 from mindport.weights.views import (
     KeyDifference,
     bias_census,
     dtype_policy,
     key_difference,
     name_table,
+    rename_table,
     tensor_under_each_name,
 )
 
@@ -29,8 +30,10 @@ __all__ = [
     "load",
     "name_table",
     "natural",
+    "open_converted",
     "open_hf",
     "plan",
+    "rename_table",
     "tensor_under_each_name",
     "verify_round_trip",
 ]

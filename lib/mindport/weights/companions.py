@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from mindport.files import read_json, write_json
+from mindport.config.targets import Target
+from mindport.files import read_json, write_json, write_text
 from mindport.weights.paths import inside
 
 SUFFIXES = {".json", ".txt", ".model", ".jinja", ".md", ""}
@@ -26,10 +29,13 @@ def left_behind(directory: Path) -> list[str]:
     return [path.name for path in names if not _goes_along(path) and not _is_expected(path)]
 
 
-def copy_companions(directory: Path, target: Path) -> None:
-    """Copy them, byte for byte."""
+def copy_companions(directory: Path, target: Path, restored: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Copy them, byte for byte; `restored` is the text of those that `directory` holds in another form."""
     for path in companions(directory):
-        shutil.copyfile(path, target / path.name)
+        if path.name in restored:
+            write_text(target / path.name, restored[path.name])
+        else:
+            shutil.copyfile(path, target / path.name)
 
 
 def set_dtype(directory: Path, dtype: str) -> None:
@@ -39,6 +45,18 @@ def set_dtype(directory: Path, dtype: str) -> None:
     named = {key: dtype for key in ("dtype", "torch_dtype") if config.get(key) is not None} or {"dtype": dtype}
     if any(config.get(key) != value for key, value in named.items()):
         write_json(path, {**config, **named})
+
+
+def rewrite_config(directory: Path, target: Target) -> dict[str, str]:
+    """Give `directory` the config.json that the target reads; returns the text that it replaces, by name."""
+    path = directory / "config.json"
+    if target.config_json is None:
+        return {}
+    text, raw = path.read_bytes().decode(), read_json(path)
+    if (wanted := target.config_json(raw)) == raw:
+        return {}
+    write_json(path, wanted)
+    return {path.name: text}
 
 
 def _is_expected(path: Path) -> bool:

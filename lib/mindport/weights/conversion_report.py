@@ -79,7 +79,7 @@ class ConversionReport(Result):
 
     Attributes:
         source, target: directories.
-        to: "mindspore" or "huggingface".
+        to: "huggingface", or a target's name.
         dtype: "keep", or the precision asked for.
         file_format: "safetensors" or "ckpt".
         model_type: the family.

@@ -1,9 +1,9 @@
-"""Step 02: a Hugging Face directory → a MindPort directory, and back.
+"""Step 02: a Hugging Face directory → a MindPort directory, or one for MindSpore Transformers, and back.
 
     read ── layout ── precision ── write ── read back ── manifest ── rename
     one tensor (or one fused group) at a time      all files     the directory appears, whole
 
-A planned job runs the same way in both directions.
+A planned job runs the same way in every direction.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import glob
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from mindport.config import ConfigReport, read_config, schema
+from mindport.config.targets import TARGETS
 from mindport.errors import FileError, MindPortError, UsageError, some
 from mindport.files import atomic_directory, read_json, sha256, write_json
 from mindport.weights import checkpoint
 from mindport.weights.census import NotFinite, not_finite
-from mindport.weights.companions import EXPORT_MARK, copy_companions, left_behind, set_dtype
+from mindport.weights.companions import EXPORT_MARK, copy_companions, left_behind, rewrite_config, set_dtype
 from mindport.weights.conversion_report import Accounting, ConversionReport, Loss, WrittenFile
 from mindport.weights.dtypes import CODES, cast, digest
 from mindport.weights.jobs import Job, export_job, import_job
@@ -28,8 +29,10 @@ from mindport.weights.manifest import NAME, Manifest, Source, read_manifest, wri
 from mindport.weights.progress import progress as show_progress
 from mindport.weights.readers import Reader, open_hf, unread
 from mindport.weights.safetensors_io import fingerprint, read_header
-from mindport.weights.store import load
+from mindport.weights.store import Weights, open_converted
 from mindport.weights.writers import SafetensorsFiles, WeightWriter, nbytes
+
+HUGGINGFACE = "huggingface"
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,19 @@ class _Written:
     read_back: int
     tensors: int
     parameters: int
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The arguments of `convert`."""
+
+    src: Path
+    dst: Path
+    to: str
+    dtype: str
+    file_format: str
+    overwrite: bool
+    progress: bool
 
 
 def convert(
@@ -57,9 +73,10 @@ def convert(
     """Convert the weights of a directory; the target appears whole or not at all.
 
     Args:
-        src: a Hugging Face directory (to="mindspore") or a MindPort directory (to="huggingface").
+        src: a Hugging Face directory, or one that this function wrote.
         dst: the new directory.
-        to: "mindspore" or "huggingface".
+        to: "huggingface" (from a converted directory), "mindspore", or another name of
+            `mindport.config.targets.TARGETS`.
         dtype: "keep", "float32", "float16" or "bfloat16".
         file_format: "safetensors" or "ckpt" (MindSpore's own, to="mindspore" only).
         overwrite: replace an earlier result.
@@ -69,55 +86,83 @@ def convert(
     Raises:
         UsageError: the arguments make no sense together, or a value does not fit the precision.
         FileError: a file is missing, damaged or unsafe, or the target cannot be written.
-        ConfigError: the configuration cannot go across.
+        ConfigError: the configuration cannot go across, or the target cannot hold such a model.
         MappingError: tensors and table disagree.
     """
     src, dst = Path(src), Path(dst)
     _check_arguments(src, dst, to, dtype, file_format, overwrite)
-    if to == "mindspore":
-        return _import(src, dst, dtype, file_format, overwrite, progress, allow)
-    return _export(src, dst, dtype, overwrite, progress)
+    options = _Options(src, dst, to, dtype, file_format, overwrite, progress)
+    if to == HUGGINGFACE:
+        return _export(options)
+    return _rename(options) if (src / NAME).exists() else _import(options, allow)
 
 
-def _import(
-    src: Path, dst: Path, dtype: str, file_format: str, overwrite: bool, show: bool, allow: Sequence[str]
-) -> ConversionReport:
-    reader, config = open_hf(src), read_config(src, allow)
-    job = import_job(reader, config, dtype)
+def _import(options: _Options, allow: Sequence[str]) -> ConversionReport:
+    reader, config = open_hf(options.src), read_config(options.src, allow)
+    job = import_job(reader, config, options.dtype, TARGETS[options.to])
+    assert config.model is not None
+    source = _source(reader, job)
+    manifest = Manifest(config.model, options.dtype, source, {}, {}, allowed=list(allow), target=options.to)
+    return _write(options, job, manifest, reader.directory, _import_notes(reader, config, job, options.dtype))
+
+
+def _rename(options: _Options) -> ConversionReport:
+    """From one target's names to another's."""
+    weights = _open(options)
+    before, target = weights.manifest, TARGETS[options.to]
+    if before.target == target.name:
+        raise UsageError("this directory is converted already", where=options.src, got=f"written for {before.target}",
+                         do="load it, or convert it with --to huggingface or another target")  # fmt: skip
+    job = export_job(weights, options.dtype, target)
+    dtype = before.dtype if options.dtype == "keep" else options.dtype
+    manifest = replace(before, dtype=dtype, target=target.name)
+    return _write(options, job, manifest, options.src, [f"renamed from {before.target}"])
+
+
+def _open(options: _Options) -> Weights:
+    """The converted directory; the one that it came from may be the only copy of the original."""
+    weights = open_converted(options.src)
+    source = weights.manifest.source
+    if source and Path(source.path).is_dir():
+        _check_apart(Path(source.path), options.dst)
+    return weights
+
+
+def _write(
+    options: _Options, job: Job, manifest: Manifest, companions: Path, notes: Sequence[str]
+) -> ConversionReport:  # fmt: skip
+    """Run a job into a new converted directory."""
+    dst, target = options.dst, TARGETS[options.to]
     _check_disk(dst, job.layout.nbytes)
-    with atomic_directory(dst, overwrite=overwrite) as aside:
+    with atomic_directory(dst, overwrite=options.overwrite) as aside:
         writer: WeightWriter
-        if file_format == "ckpt":
+        if options.file_format == "ckpt":
             writer = checkpoint.CheckpointFile(aside / checkpoint.NAME)
         else:
             writer = SafetensorsFiles(aside, job.layout)
-        written = _run(job, writer, aside, show)
-        copy_companions(reader.directory, aside)
+        written = _run(job, writer, aside, options.progress)
+        copy_companions(companions, aside, manifest.rewritten)
+        rewritten = rewrite_config(aside, target)
         accounting = _accounting(job, written)
         digests = {file.name: {"sha256": file.sha256, "bytes": file.bytes} for file in written.files}
-        source = _source(reader, job)
-        assert config.model is not None
-        write_manifest(aside, Manifest(config.model, dtype, source, digests, asdict(accounting), list(allow)))
-    notes = (*_import_notes(reader, config, job, dtype), *_leftovers(dst))
-    return _report(src, dst, "mindspore", dtype, file_format, job, written, accounting, notes)
+        write_manifest(aside, replace(manifest, files=digests, accounting=asdict(accounting), rewritten=rewritten))
+    return _report(options, job, written, accounting, (*notes, *_leftovers(dst)))
 
 
-def _export(src: Path, dst: Path, dtype: str, overwrite: bool, show: bool) -> ConversionReport:
-    weights = load(src)
+def _export(options: _Options) -> ConversionReport:
+    src, dst = options.src, options.dst
+    weights = _open(options)
     manifest = weights.manifest
-    if manifest.source and Path(manifest.source.path).is_dir():
-        _check_apart(Path(manifest.source.path), dst)  # the only copy of the original, maybe
-    job = export_job(weights, dtype)
+    job = export_job(weights, options.dtype)
     _check_disk(dst, job.layout.nbytes)
-    with atomic_directory(dst, overwrite=overwrite) as aside:
-        written = _run(job, SafetensorsFiles(aside, job.layout), aside, show, manifest.source)
-        copy_companions(src, aside)
-        if asked := [name for name in (manifest.dtype, dtype) if name != "keep"]:
+    with atomic_directory(dst, overwrite=options.overwrite) as aside:
+        written = _run(job, SafetensorsFiles(aside, job.layout), aside, options.progress, manifest.source)
+        copy_companions(src, aside, manifest.rewritten)
+        if asked := [name for name in (manifest.dtype, options.dtype) if name != "keep"]:
             set_dtype(aside, asked[-1])
-        write_json(aside / EXPORT_MARK, {"mindport": manifest.mindport, "dtype": dtype})
-    notes = (*_export_notes(manifest, dtype, written.files), *_leftovers(dst))
-    accounting = _accounting(job, written)
-    return _report(src, dst, "huggingface", dtype, "safetensors", job, written, accounting, notes)
+        write_json(aside / EXPORT_MARK, {"mindport": manifest.mindport, "dtype": options.dtype})
+    notes = (*_export_notes(manifest, options.dtype, written.files), *_leftovers(dst))
+    return _report(options, job, written, _accounting(job, written), notes)
 
 
 def _run(job: Job, writer: WeightWriter, directory: Path, show: bool, source: Source | None = None) -> _Written:
@@ -193,12 +238,11 @@ def _accounting(job: Job, written: _Written) -> Accounting:
 
 
 def _report(
-    src: Path, dst: Path, to: str, dtype: str, file_format: str, job: Job, written: _Written,
-    accounting: Accounting, notes: tuple[str, ...],
+    options: _Options, job: Job, written: _Written, accounting: Accounting, notes: tuple[str, ...]
 ) -> ConversionReport:  # fmt: skip
     return ConversionReport(
-        source=src, target=dst, to=to, dtype=dtype, file_format=file_format,
-        model_type=job.plan.dialect.model_type, prefix=job.plan.prefix, accounting=accounting,
+        source=options.src, target=options.dst, to=options.to, dtype=options.dtype, file_format=options.file_format,
+        model_type=job.plan.config.model_type, prefix=job.plan.prefix, accounting=accounting,
         read_back=written.read_back, fates=job.fates, losses=written.losses, files=written.files,
         notes=(*_odd_notes(written), *notes), not_finite=written.not_finite,
     )  # fmt: skip
@@ -265,13 +309,13 @@ def _leftovers(dst: Path) -> list[str]:
 
 def _check_arguments(src: Path, dst: Path, to: str, dtype: str, file_format: str, overwrite: bool) -> None:
     for name, value, allowed in (
-        ("to", to, ("mindspore", "huggingface")),
+        ("to", to, (*TARGETS, HUGGINGFACE)),
         ("dtype", dtype, ("keep", *CODES)),
         ("file_format", file_format, ("safetensors", "ckpt")),
     ):
         if value not in allowed:
             raise UsageError(f"no such {name}", got=repr(value), expected=", ".join(allowed))
-    if to == "huggingface" and file_format == "ckpt":
+    if to == HUGGINGFACE and file_format == "ckpt":
         raise UsageError("Hugging Face directories hold safetensors", got=f"{to=}, {file_format=}")
     if src.is_file() and src.name != "config.json":
         raise UsageError("weights go with the config.json beside them; this file has another name", where=src,
@@ -289,10 +333,10 @@ def _check_apart(src: Path, dst: Path) -> None:
 
 def _check_replaceable(dst: Path, to: str) -> None:
     """An earlier result says so by its manifest; an empty or foreign file of that name says nothing."""
-    mark = NAME if to == "mindspore" else EXPORT_MARK
+    mark = EXPORT_MARK if to == HUGGINGFACE else NAME
     got = None if (dst / mark).exists() else f"a directory without {mark}"
     try:
-        if got is None and to == "mindspore":
+        if got is None and mark == NAME:
             read_manifest(dst)
         elif got is None and "mindport" not in read_json(dst / mark):
             got = f"a {mark} that is not ours"

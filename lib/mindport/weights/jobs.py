@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from mindport.config import ConfigReport, dialect_for, schema
+from mindport.config import ConfigReport, dialect_for
+from mindport.config.targets import MINDSPORE, TARGETS, Target
 from mindport.errors import MappingError, some
 from mindport.weights.conversion_report import Fate
 from mindport.weights.dtypes import ADVICE, CODES, NUMPY, QUANTISED, raw
 from mindport.weights.layouts import Shape
 from mindport.weights.manifest import Source
-from mindport.weights.plan import EMBED, Plan, Step, foreign_shapes, plan, table
+from mindport.weights.plan import Plan, Step, foreign_shapes, plan, table
 from mindport.weights.readers import Reader
 from mindport.weights.safetensors_io import Header, parse_header
 from mindport.weights.store import Weights
@@ -57,44 +58,69 @@ class Job:
     restored: tuple[str, ...] = ()
 
 
-def import_job(reader: Reader, report: ConfigReport, dtype: str) -> Job:
-    """Hugging Face → hub.
+def import_job(reader: Reader, report: ConfigReport, dtype: str, target: Target = MINDSPORE) -> Job:
+    """Hugging Face → the names of a target.
 
     Raises:
+        ConfigError: the target cannot hold this model.
         MappingError: tensors are missing, unexpected, of a wrong shape or precision, or a tied head differs.
     """
     assert report.model is not None
     where, infos = reader.directory, reader.infos
+    target.check(report.model, where)
     made = plan(report.dialect, report.model, {name: info.shape for name, info in infos.items()}, where)
     _check_precisions({name: infos[name].dtype for name, fate in made.fates().items() if fate != "dropped"}, where)
     _check_tied(reader, made)
-    have = schema.shapes(report.model)
-    origin = {name: step.foreign for step in made.steps for name in step.hub}
-    targets = {name: (CODES.get(dtype, infos[origin[name]].dtype), shape) for name, shape in have.items()}
-    steps = sorted(made.steps, key=lambda step: (infos[step.foreign].file, infos[step.foreign].offset))
-    moves = [Move((s.foreign,), s.hub, _splitter(s.layout.to_hub, [have[n] for n in s.hub])) for s in steps]
+    wanted = table(target.dialect, report.model)
     sources = {name: (info.dtype, info.shape) for name, info in infos.items()}
+    targets = _targets(made.steps, wanted, sources, dtype, where)
+    steps = sorted(made.steps, key=lambda step: (infos[step.foreign].file, infos[step.foreign].offset))
+    fates = _fates(made, wanted.steps, made.fates(), sources, {name: info.file for name, info in infos.items()})
     layout = new_layout(targets, {"format": "np"})
-    return Job(made, tuple(moves), reader.read, sources, targets, layout, _import_fates(made, reader))
+    return Job(made, moves(steps, wanted.steps), reader.read, sources, targets, layout, fates)
 
 
-def export_job(weights: Weights, dtype: str) -> Job:
-    """Hub → Hugging Face, under the names and in the files that the source had."""
-    source = weights.manifest.source
-    made = table(dialect_for(weights.config.model_type), weights.config, None if source is None else source.prefix)
-    copies = dict.fromkeys(source.tied_duplicates if source else (), (EMBED,))
-    inputs = {step.foreign: step.hub for step in made.steps} | copies
-    shapes = foreign_shapes(made)
-    shapes |= dict.fromkeys(copies, shapes[made.embedding])
-    targets = {
-        name: (CODES.get(dtype) or _common_dtype(hub, weights.specs, weights.directory), shapes[name])
-        for name, hub in inputs.items()
-    }
-    moves = [Move(step.hub, (step.foreign,), _joiner(step.layout.to_foreign)) for step in made.steps]
-    moves += [Move((EMBED,), (name,), lambda xs: xs) for name in copies]
-    fates = tuple(_export_fate(name, step, copies, weights) for step in made.steps for name in step.hub)
-    layout = _source_layout(source, targets) if source else new_layout(targets, {"format": "pt"})
-    return Job(made, tuple(moves), weights.__getitem__, weights.specs, targets, layout, fates, tuple(copies))
+def export_job(weights: Weights, dtype: str, target: Target | None = None) -> Job:
+    """A converted directory → the names of another target, or (None) the names and files that the source had.
+
+    Raises:
+        ConfigError: the target cannot hold this model.
+        MappingError: tensors that become one have several precisions.
+    """
+    config, source = weights.config, weights.manifest.source
+    made = table(TARGETS[weights.manifest.target].dialect, config)
+    if target is None:
+        wanted = table(dialect_for(config.model_type), config, source.prefix if source else None)
+        copies = tuple(source.tied_duplicates) if source else ()
+    else:
+        target.check(config, weights.directory)
+        wanted, copies = table(target.dialect, config), ()
+    targets = _targets(made.steps, wanted, weights.specs, dtype, weights.directory, copies)
+    files = {name: weights.file_of(name) for name in weights.specs}
+    fates = _fates(made, wanted.steps, made.fates(), weights.specs, files, copies)
+    restored = tuple(Move((made.embedding,), (name,), lambda xs: xs) for name in copies)
+    layout = _source_layout(source, targets) if source and not target else new_layout(targets, {"format": "pt"})
+    return Job(
+        wanted, (*moves(made.steps, wanted.steps), *restored), weights.__getitem__, weights.specs, targets, layout,
+        fates, copies,
+    )  # fmt: skip
+
+
+def moves(source: Sequence[Step], target: Sequence[Step]) -> tuple[Move, ...]:
+    """From tensors under one table to tensors under another: the smallest groups that share no parameter.
+
+    GPT-2's c_attn alone becomes three tensors; LLaMA's q_proj, k_proj and v_proj become one linear_qkv.
+    """
+    groups: dict[str, set[str]] = {}
+    for step in (*source, *target):
+        joined = set(step.hub).union(*(groups.get(name, ()) for name in step.hub))
+        groups |= dict.fromkeys(joined, joined)
+    befores: dict[int, list[Step]] = {}
+    afters: dict[int, list[Step]] = {}
+    for steps, found in ((source, befores), (target, afters)):
+        for step in steps:
+            found.setdefault(id(groups[step.hub[0]]), []).append(step)
+    return tuple(_move(before, afters[group]) for group, before in befores.items())
 
 
 def _source_layout(source: Source, targets: Specs) -> FileLayout:
@@ -115,19 +141,49 @@ def _specs(headers: Mapping[str, Header]) -> Specs:
     return {name: (e.dtype, e.shape) for header in headers.values() for name, e in header.entries.items()}
 
 
-def _import_fates(made: Plan, reader: Reader) -> tuple[Fate, ...]:
-    steps = {step.foreign: step for step in made.steps}
-    fates = made.fates()
+def _targets(
+    made: Sequence[Step], wanted: Plan, specs: Specs, dtype: str, where: Path, copies: Iterable[str] = ()
+) -> Specs:
+    """Every wanted tensor's precision and shape; `copies` repeat the embedding."""
+    held = {name: (step.foreign, specs[step.foreign][0]) for step in made for name in step.hub}
+    shapes = foreign_shapes(wanted)
+    codes = {step.foreign: CODES.get(dtype) or _common(step, held, where) for step in wanted.steps}
+    targets = {step.foreign: (codes[step.foreign], shapes[step.foreign]) for step in wanted.steps}
+    return targets | dict.fromkeys(copies, targets[wanted.embedding])
+
+
+def _fates(
+    made: Plan, wanted: Sequence[Step], fates: Mapping[str, str], specs: Specs, files: Mapping[str, str],
+    copies: Sequence[str] = (),
+) -> tuple[Fate, ...]:  # fmt: skip
+    """A row for every tensor that is there: what it becomes, and by which layouts."""
+    after = {name: step for step in wanted for name in step.hub}
+    becomes = {step.foreign: list(dict.fromkeys(after[name].foreign for name in step.hub)) for step in made.steps}
+    becomes[made.embedding] += copies
+    layouts = {step.foreign: _layouts(step, [after[name] for name in step.hub]) for step in made.steps}
     return tuple(
-        Fate(name, fates[name], steps[name].hub if name in steps else (),
-             steps[name].layout.name if name in steps else "", info.dtype, info.shape, info.file)
-        for name, info in reader.infos.items()
-    )  # fmt: skip
+        Fate(name, fates[name], tuple(becomes.get(name, ())), layouts.get(name, ""), *specs[name], files[name])
+        for name in specs
+    )
 
 
-def _export_fate(name: str, step: Step, copies: Iterable[str], weights: Weights) -> Fate:
-    becomes = (step.foreign, *(copies if name == EMBED else ()))
-    return Fate(name, "converted", becomes, step.layout.name, *weights.specs[name], weights.file_of(name))
+def _layouts(before: Step, afters: Iterable[Step]) -> str:
+    names = dict.fromkeys(step.layout.name for step in (before, *afters) if step.layout.name != "same")
+    return ", ".join(names) or "same"
+
+
+def _move(before: Sequence[Step], after: Sequence[Step]) -> Move:
+    return Move(tuple(step.foreign for step in before), tuple(step.foreign for step in after), _through(before, after))
+
+
+def _through(before: Sequence[Step], after: Sequence[Step]) -> Callable[[Arrays], Arrays]:
+    """The values' way: out of the tensors of one table, into those of the other."""
+
+    def turn(xs: Arrays) -> Arrays:
+        hub = {name: part for step, x in zip(before, xs, strict=True) for name, part in step.parts(x).items()}
+        return [step.layout.to_foreign([hub[name] for name in step.hub]) for step in after]
+
+    return turn
 
 
 def _check_precisions(dtypes: Mapping[str, str], where: Path) -> None:
@@ -154,19 +210,11 @@ def _check_tied(reader: Reader, made: Plan) -> None:
             )  # fmt: skip
 
 
-def _common_dtype(names: Sequence[str], specs: Specs, where: Path) -> str:
-    """The one precision of the tensors that are joined into one."""
-    found = {specs[name][0] for name in names}
+def _common(step: Step, held: Mapping[str, tuple[str, str]], where: Path) -> str:
+    """The one precision of the tensors that are joined into one; `held` is hub name → (tensor, precision)."""
+    found = {held[name][1] for name in step.hub}
     if len(found) > 1:
         raise MappingError("tensors that are joined into one have several precisions", where=where,
-                           got=", ".join(f"{name} {specs[name][0]}" for name in names),
+                           got=", ".join(" ".join(held[name]) for name in step.hub),
                            do="convert with --dtype, which brings all to one")  # fmt: skip
     return found.pop()
-
-
-def _splitter(to_hub: Callable[..., Arrays], shapes: Sequence[Shape]) -> Callable[[Arrays], Arrays]:
-    return lambda xs: to_hub(xs[0], shapes)
-
-
-def _joiner(to_foreign: Callable[[Arrays], np.ndarray]) -> Callable[[Arrays], Arrays]:
-    return lambda xs: [to_foreign(xs)]

@@ -109,6 +109,18 @@ class GroupedQKV(Stack):
         return np.concatenate(heads, axis=1).reshape((-1, *xs[0].shape[1:]))
 
 
+class Interleave(Stack):
+    """Tensors of one shape ↔ one that takes a row of each in turn, g0 u0 g1 u1 …: MindSpore Transformers' MLP."""
+
+    name = "interleave"
+
+    def to_hub(self, x: np.ndarray, hub_shapes: Sequence[Shape]) -> list[np.ndarray]:
+        return [np.ascontiguousarray(x[i :: len(hub_shapes)]) for i in range(len(hub_shapes))]
+
+    def to_foreign(self, xs: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack(xs, axis=1).reshape((-1, *xs[0].shape[1:]))  # (rows, 2, in) → (2 · rows, in)
+
+
 Layout = Same | SplitQKV | Stack
 LAYOUTS: dict[str, Callable[[ModelConfig], Layout]] = {
     Same.name: lambda c: Same(),
@@ -116,6 +128,7 @@ LAYOUTS: dict[str, Callable[[ModelConfig], Layout]] = {
     SplitQKV.name: lambda c: SplitQKV(),
     Stack.name: lambda c: Stack(),
     GroupedQKV.name: lambda c: GroupedQKV(c.num_key_value_heads),
+    Interleave.name: lambda c: Interleave(),
 }
 
 

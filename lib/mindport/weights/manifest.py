@@ -61,6 +61,8 @@ class Manifest:
         accounting: the figures that closed.
         allowed: unknown keys of config.json that the user let pass.
         mindport: the version that wrote it.
+        target: whose names the files carry, as in `mindport convert --to`.
+        rewritten: companions that the target reads differently, as they stood: name → text.
     """
 
     model: ModelConfig
@@ -70,11 +72,13 @@ class Manifest:
     accounting: dict[str, int]
     allowed: list[str] = field(default_factory=list)
     mindport: str = mindport.__version__
+    target: str = "mindspore"
+    rewritten: dict[str, str] = field(default_factory=dict)
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Write mindport.json into a directory."""
-    fields = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(manifest)}
+    fields = {item.name: getattr(manifest, item.name) for item in dataclasses.fields(manifest)}
     fields |= {"model": to_dict(manifest.model), "source": manifest.source and dataclasses.asdict(manifest.source)}
     write_json(directory / NAME, {"format": FORMAT, **fields})
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from mindport.config import ModelConfig, schema
 from mindport.config.dialect import Dialect, Row
 from mindport.errors import MappingError, some
@@ -26,11 +28,20 @@ FateName = Literal["converted", "tied", "dropped"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A row of the table for one layer: hub parameter(s) ↔ one foreign tensor."""
+    """A row of the table for one layer: hub parameter(s), with their shapes ↔ one foreign tensor."""
 
     hub: tuple[str, ...]
     foreign: str
     layout: Layout
+    shapes: tuple[Shape, ...]
+
+    @property
+    def foreign_shape(self) -> Shape:
+        return self.layout.foreign_shape(self.shapes)
+
+    def parts(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """The hub's parameters in the values of the foreign tensor."""
+        return dict(zip(self.hub, self.layout.to_hub(x, self.shapes), strict=True))
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ def table(dialect: Dialect, config: ModelConfig, prefix: str | None = None) -> P
     """
     prefix = dialect.prefix if prefix is None else prefix
     have = schema.shapes(config)
-    steps = [step for row in dialect.rows for step in _steps(row, config, prefix) if all(n in have for n in step.hub)]
+    steps = [step for row in dialect.rows for step in _steps(row, config, have, prefix)]
     written = [name for step in steps for name in step.hub]
     if sorted(written) != sorted(have):
         odd = sorted(set(have) ^ set(written)) or sorted({n for n in written if written.count(n) > 1})
@@ -122,14 +133,18 @@ def named_by(dialect: Dialect, config: ModelConfig, names: Iterable[str]) -> lis
 
 def foreign_shapes(made: Plan) -> dict[str, Shape]:
     """Foreign tensor → the shape it must have."""
-    have = schema.shapes(made.config)
-    return {step.foreign: step.layout.foreign_shape([have[name] for name in step.hub]) for step in made.steps}
+    return {step.foreign: step.foreign_shape for step in made.steps}
 
 
-def _steps(row: Row, config: ModelConfig, prefix: str) -> Iterable[Step]:
+def _steps(row: Row, config: ModelConfig, have: Mapping[str, Shape], prefix: str) -> Iterable[Step]:
+    """The steps of a row, for the parameters that the model has."""
     hub = zip(*(schema.expand(name, config) for name in row.hub.split()), strict=True)
-    foreign = schema.expand(_prefixed(row, prefix), config)
-    return [Step(names, name, layout(row.layout, config)) for names, name in zip(hub, foreign, strict=True)]
+    foreign, how = schema.expand(_prefixed(row, prefix), config), layout(row.layout, config)
+    return [
+        Step(names, name, how, tuple(have[n] for n in names))
+        for names, name in zip(hub, foreign, strict=True)
+        if all(n in have for n in names)
+    ]
 
 
 def _prefixed(row: Row, prefix: str) -> str:

@@ -1,4 +1,4 @@
-"""A MindPort directory opened: hub name → values, read when asked for."""
+"""A converted directory opened: name → values, read when asked for."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from mindport.config import ModelConfig, dialect_for, schema
+from mindport.config import ModelConfig, dialect_for
 from mindport.config.locate import is_plain
+from mindport.config.targets import MINDSPORE, TARGETS
 from mindport.config.write import fits
 from mindport.errors import FileError, MappingError, UsageError, some
 from mindport.files import sha256
@@ -20,21 +21,22 @@ from mindport.weights.layouts import Shape
 from mindport.weights.manifest import NAME, Manifest, Source, read_manifest
 from mindport.weights.names import natural
 from mindport.weights.paths import find_shards
+from mindport.weights.plan import foreign_shapes, table
 from mindport.weights.readers import SafetensorsReader
 
 SUFFIXES = (".safetensors", ".ckpt")
 
 
 class Weights(Mapping[str, np.ndarray]):
-    """Hub name → array; each look-up reads from the disk, so keep what you need again.
+    """Name → array; each look-up reads from the disk, so keep what you need again.
 
     Attributes:
-        directory: the MindPort directory.
+        directory: the converted directory.
         manifest: its mindport.json.
         specs: name → (dtype as safetensors' code, shape) of all its tensors.
     """
 
-    def __init__(self, directory: Path, manifest: Manifest, names: Iterable[str] | None = None) -> None:
+    def __init__(self, directory: Path, manifest: Manifest, names: Iterable[str]) -> None:
         self.directory, self.manifest = directory, manifest
         self._arrays: dict[str, np.ndarray] = {}
         if shards := find_shards(directory, "model", ".safetensors"):
@@ -43,7 +45,7 @@ class Weights(Mapping[str, np.ndarray]):
         else:
             self._arrays = checkpoint.read_checkpoint(directory / checkpoint.NAME)
             self.specs = {name: (code_of(x), x.shape) for name, x in self._arrays.items()}
-        self._names = dict.fromkeys(schema.shapes(manifest.model) if names is None else names)
+        self._names = dict.fromkeys(names)
 
     @property
     def config(self) -> ModelConfig:
@@ -85,18 +87,34 @@ def load(directory: Path | str, names: Iterable[str] | None = None, check: bool 
         MappingError: a tensor is missing, unexpected, or of a wrong shape or precision.
         UsageError: `names` holds a name that the model does not have.
     """
+    weights = open_converted(directory, names, check)
+    if weights.manifest.target != MINDSPORE.name:
+        raise FileError(f"weights under the names of {weights.manifest.target}, which our model does not have",
+                        where=directory, do="convert it with --to mindspore first")  # fmt: skip
+    return weights
+
+
+def open_converted(directory: Path | str, names: Iterable[str] | None = None, check: bool = True) -> Weights:
+    """As `load`, for a directory under any target's names, which the mapping then has."""
     directory = Path(directory)
     if directory.name.startswith(".") and directory.name.endswith(".part"):
         raise FileError("an interrupted conversion: it may be incomplete", where=directory,
                         do="remove it and convert again")  # fmt: skip
     manifest = read_manifest(directory)
     _check_files(directory, manifest, digests=check)
-    shapes, names = schema.shapes(manifest.model), None if names is None else list(names)
+    shapes, names = _shapes(manifest, directory), None if names is None else list(names)
     if foreign := [name for name in names or () if name not in shapes]:
         raise UsageError("no such parameter", where=directory, got=some(foreign), expected=some(shapes, 5))
-    weights = Weights(directory, manifest, names)
+    weights = Weights(directory, manifest, shapes if names is None else names)
     _check_tensors(weights, shapes)
     return weights
+
+
+def _shapes(manifest: Manifest, where: Path) -> dict[str, Shape]:
+    if manifest.target not in TARGETS:
+        raise FileError("written for a target that this version does not know", where=where, got=manifest.target,
+                        expected=", ".join(TARGETS), do="convert the model again")  # fmt: skip
+    return foreign_shapes(table(TARGETS[manifest.target].dialect, manifest.model))
 
 
 def _check_files(directory: Path, manifest: Manifest, *, digests: bool) -> None:
@@ -118,18 +136,21 @@ def _check_files(directory: Path, manifest: Manifest, *, digests: bool) -> None:
 
 def _check_manifest(directory: Path, manifest: Manifest) -> None:
     """The manifest's own fields; those of the model were checked as it was read."""
-    for part in (manifest, manifest.source):
-        for name, kind in get_type_hints(type(part)).items() if part else ():
+    parts: tuple[Manifest | Source, ...] = (manifest, manifest.source) if manifest.source else (manifest,)
+    for part in parts:
+        for name, kind in get_type_hints(type(part)).items():
             value = getattr(part, name)
             fine = isinstance(value, (ModelConfig, Source)) or fits(value, kind)
-            if not fine or (isinstance(part, Source) and not _makes_sense(name, value, part, manifest)):
+            if not fine or not _makes_sense(name, value, part, manifest):
                 raise FileError("the manifest is damaged", where=f"{directory / NAME}: {name}",
                                 got=f"{str(value)[:80]}", expected=str(kind).replace("typing.", ""),
                                 do="convert the model again")  # fmt: skip
 
 
-def _makes_sense(name: str, value: Any, source: Source, manifest: Manifest) -> bool:
+def _makes_sense(name: str, value: Any, part: Manifest | Source, manifest: Manifest) -> bool:
     """Whether the way back can use a field of the right type: it writes files of these names with these texts."""
+    if isinstance(part, Manifest):
+        return name != "rewritten" or all(map(_is_utf8, value.values()))
     match name:
         case "prefix":
             return value in ("", dialect_for(manifest.model.model_type).prefix)
@@ -140,7 +161,7 @@ def _makes_sense(name: str, value: Any, source: Source, manifest: Manifest) -> b
         case "headers":
             return all(is_plain(file) and _is_utf8(text) for file, text in value.items())
         case "index":
-            return value is None or (_is_utf8(value) and _weight_map(value) == source.tensors)
+            return value is None or (_is_utf8(value) and _weight_map(value) == part.tensors)
     return True
 
 

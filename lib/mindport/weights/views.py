@@ -14,10 +14,12 @@ import numpy as np
 from mindport.config import ModelConfig, dialect_for, inspect_config, schema
 from mindport.config.dialect import Dialect
 from mindport.config.schema import LAYER
+from mindport.config.targets import Target
 from mindport.errors import ConfigError, UsageError, some
 from mindport.results import Result
 from mindport.tables import Table
 from mindport.weights.dtypes import CODES, NUMPY
+from mindport.weights.jobs import moves
 from mindport.weights.names import by_pattern, natural, pattern
 from mindport.weights.plan import foreign_shapes, named_by, plan, table
 from mindport.weights.readers import open_hf
@@ -98,6 +100,24 @@ def name_table(dialect: Dialect, config: ModelConfig) -> Table:
     return Table(
         title, ("Hugging Face", "shape", "layout", "MindSpore", "its shape (of the first)"), list(rows.values())
     )
+
+
+def rename_table(dialect: Dialect, target: Target, config: ModelConfig) -> Table:
+    """Hugging Face's names beside a target's, one row for all layers: q_proj → attention.wq.
+
+    Raises:
+        ConfigError: the target cannot hold this model.
+    """
+    target.check(config)
+    before, after = table(dialect, config).steps, table(target.dialect, config).steps
+    layouts = {step.foreign: step.layout.name for step in (*before, *after)}
+    rows = {}
+    for move in moves(before, after):
+        old, new = (", ".join(map(pattern, names)) for names in (move.sources, move.targets))
+        names = dict.fromkeys(layouts[name] for name in (*move.sources, *move.targets))
+        rows[old] = (old, ", ".join(name for name in names if name != "same") or "same", new)
+    title = f"{dialect.model_type} → {target.name} ({LAYER} is the layer)"
+    return Table(title, ("Hugging Face", "layout", target.name), list(rows.values()))
 
 
 def bias_census(src: Path | str) -> Table:

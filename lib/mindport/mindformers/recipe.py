@@ -1,0 +1,59 @@
+"""What a training run needs beyond model and layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mindport.errors import UsageError
+from mindport.mindformers.data import UNKNOWN
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Steps, batch, optimizer and schedule; a starting point for fine-tuning, to be edited in the YAML.
+
+    Attributes:
+        seq_length: tokens of a sample; None for the model's context.
+        batch_size: samples for each device and step.
+        steps: length of the run, in optimizer steps.
+        learning_rate, lr_end: peak and last value of the cosine.
+        warmup_ratio: share of the steps that warm up.
+        betas, eps, weight_decay: AdamW's.
+        recompute: forward passes are computed again in the backward pass, which saves memory.
+        seed: of everything random.
+        data: where the training data lies.
+    """
+
+    seq_length: int | None = None
+    batch_size: int = 1
+    steps: int = 1000
+    learning_rate: float = 1e-5
+    lr_end: float = 1e-6
+    warmup_ratio: float = 0.03
+    betas: tuple[float, float] = (0.9, 0.95)
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+    recompute: bool = False
+    seed: int = 42
+    data: str = UNKNOWN
+
+    def context(self, longest: int) -> int:
+        """The tokens of a sample of a model whose context is `longest`.
+
+        Raises:
+            UsageError: `seq_length` is beyond it.
+        """
+        length = longest if self.seq_length is None else self.seq_length
+        if not 1 <= length <= longest:
+            raise UsageError("no such sequence length", got=length, expected=f"1 to {longest}, the model's context")
+        return length
+
+    def optimizer(self) -> dict[str, Any]:
+        """AdamW, as both schemas write it."""
+        return {"type": "AdamW", "betas": list(self.betas), "eps": self.eps, "weight_decay": self.weight_decay}
+
+    def schedule(self) -> dict[str, Any]:
+        """A cosine after a warm-up, as both schemas write it; -1 takes the number of steps from the run."""
+        return {"type": "CosineWithWarmUpLR", "learning_rate": self.learning_rate, "lr_end": self.lr_end,
+                "warmup_ratio": self.warmup_ratio, "total_steps": -1}  # fmt: skip

@@ -1,0 +1,47 @@
+"""Layouts: read strictly, and held to the model before anything is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from mindport.errors import ConfigError, UsageError
+from mindport.mindformers import Layout, Recipe, parse_layout
+from tests.config.test_targets import LLAMA
+
+
+@pytest.mark.parametrize(
+    ("text", "layout", "devices"),
+    [
+        ("dp1,tp2,pp1", Layout(1, 2, 1), 2),
+        ("tp4", Layout(1, 4, 1), 4),
+        ("pp3,dp2", Layout(2, 1, 3), 6),
+        ("dp16,tp8,pp4", Layout(16, 8, 4), 512),
+    ],
+)
+def test_degrees_in_any_order(text: str, layout: Layout, devices: int) -> None:
+    assert (parse_layout(text), layout.devices) == (layout, devices)
+    assert parse_layout(str(layout)) == layout
+
+
+@pytest.mark.parametrize("text", ["", "dp", "dp0", "dp-1", "dp1.5", "dp1 tp2", "dp1,dp2", "ep2", "dp1,", "dp٢", "2"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not a layout"):
+        parse_layout(text)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("tp3", "num_attention_heads 4"), ("tp4", "num_key_value_heads 2"),
+                                              ("pp2", "1 layers")])  # fmt: skip
+def test_a_model_that_does_not_divide_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        parse_layout(text).check(LLAMA)
+
+
+def test_a_model_that_divides_passes() -> None:
+    assert all(rule.ok for rule in parse_layout("dp7").check(LLAMA))
+
+
+def test_a_sample_is_at_most_the_context() -> None:
+    assert (Recipe().context(64), Recipe(seq_length=16).context(64)) == (64, 16)
+    for length in (65, 0):
+        with pytest.raises(UsageError, match="1 to 64"):
+            Recipe(seq_length=length).context(64)
