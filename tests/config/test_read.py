@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from mindport.config import read_config
-from mindport.config.read import inspect_config
+from mindport.config.dialects import DIALECTS
+from mindport.config.read import TEXT, inspect_config
+from mindport.config.relatives import RELATIVES
 from mindport.errors import ConfigError, FileError
 
 LLAMA = {
@@ -103,7 +105,22 @@ def test_attention_bias_is_one_key_for_two_fields(write):
         ({"auto_map": {"AutoModel": "x.Y"}}, "auto_map", "refused", "never executed"),
         ({"architectures": ["LlamaForSequenceClassification"]}, "architectures", "refused", "other heads"),
         ({"hidden_act": "gelu_10"}, "hidden_act", "refused", "one of gelu"),
-        ({"num_hidden_layers": "3"}, "num_hidden_layers", "refused", "positive whole number"),
+        ({"num_hidden_layers": "three"}, "num_hidden_layers", "refused", "positive whole number"),
+        ({"num_hidden_layers": "3_0"}, "num_hidden_layers", "refused", "positive whole number"),
+        ({"num_hidden_layers": "3.5"}, "num_hidden_layers", "refused", "positive whole number"),
+        ({"num_hidden_layers": "-3"}, "num_hidden_layers", "refused", "positive whole number"),
+        ({"rms_norm_eps": "nan"}, "rms_norm_eps", "refused", "positive number"),
+        ({"rope_scaling": {"type": "linear", "factor": "2"}}, "rope_scaling", "refused", "factor"),
+        ({"quantization_config": {"quant_method": "fp8"}}, "quantization_config", "refused", "first: fp8"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantization_config", "refused", "gptq, 4 bits"),
+        ({"quantization_config": {"load_in_8bit": True}}, "quantization_config", "refused", "bitsandbytes, 8 bits"),
+        ({"quantization_config": {"load_in_4bit": True}}, "quantization_config", "refused", "bitsandbytes, 4 bits"),
+        ({"quantization": {"group_size": 64, "bits": 4}}, "quantization", "refused", "MLX, 4 bits"),
+        ({"quantization_config": "int8"}, "quantization_config", "refused", "not said"),
+        ({"text_config": {"hidden_size": 8}}, "text_config", "refused", "the values are in text_config"),
+        ({"num_experts": 4}, "num_experts", "refused", "mixture-of-experts"),
+        ({"n_routed_experts": 4}, "n_routed_experts", "refused", "mixture-of-experts"),
+        ({"bias": True}, "bias", "refused", "attention_bias"),
         ({"num_hidden_layers": True}, "num_hidden_layers", "refused", "positive whole number"),
         ({"num_hidden_layers": -3}, "num_hidden_layers", "refused", "positive whole number"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers", "refused", "at most 10,000 layers"),
@@ -187,6 +204,55 @@ def test_unsupported_family_names_the_supported_ones(write):
         read_config(write(LLAMA, model_type="bloom"))
     with pytest.raises(ConfigError, match="family"):
         read_config(write(LLAMA, model_type=["llama"]))
+
+
+@pytest.mark.parametrize(
+    ("family", "near"),
+    [
+        ("falcon", "gpt_neox"), ("bloom", "gpt_neox"), ("opt", "gpt2"), ("mpt", "gpt2"), ("mixtral", "mistral"),
+        ("gemma3_text", "gemma"), ("qwen", "qwen2"), ("internlm2", "llama"), ("yi", "llama"), ("baichuan", "llama"),
+        ("phi", "phi3"), ("phimoe", "phi3"), ("qwen2_moe", "qwen2"), ("lama", "llama"), ("mistrall", "mistral"),
+    ],
+)  # fmt: skip
+def test_an_unsupported_family_is_told_the_nearest_one(write, family, near):
+    with pytest.raises(ConfigError, match=f"the nearest supported one is {near}[,;]"):
+        read_config(write(LLAMA, model_type=family))
+
+
+def test_a_family_that_nothing_is_like_has_no_nearest_one(write):
+    with pytest.raises(ConfigError) as caught:
+        read_config(write(LLAMA, model_type="zzz"))
+    assert "nearest" not in str(caught.value)
+
+
+def test_every_relative_is_a_family_of_ours():
+    assert {near for near, _ in RELATIVES.values()} <= set(DIALECTS)
+
+
+def test_an_unsupported_family_says_all_that_stands_against_it(write):
+    changes = {"num_local_experts": 8, "num_experts_per_tok": 2, "quantization_config": {"quant_method": "fp8"}}
+    with pytest.raises(ConfigError) as caught:
+        read_config(write(LLAMA, model_type="mixtral", **changes))
+    assert "num_local_experts, num_experts_per_tok: mixture-of-experts" in caught.value.got
+    assert "dequantise them first: fp8" in caught.value.got
+
+
+def test_a_multimodal_file_is_called_so_whether_or_not_it_names_its_family(write):
+    nested = {"text_config": {"model_type": "llama", "tie_word_embeddings": True}}
+    for model_type in (..., "llama", "llava"):
+        with pytest.raises(ConfigError, match=r"text_config[\s\S]*tie_word_embeddings"):
+            read_config(write(LLAMA, model_type=model_type, **nested))
+
+
+def test_a_number_written_as_text_is_read_with_a_notice(write):
+    texts = {"num_hidden_layers": "3", "num_attention_heads": "4", "rms_norm_eps": "1e-5", "rope_theta": "500000.0",
+             "max_position_embeddings": "64"}  # fmt: skip
+    said, plain = read_config(write(LLAMA, **texts, head_dim=...)), read_config(write(LLAMA, head_dim=...))
+    assert said.model == plain.model and said.model.head_dim == 10
+    assert {row.key for row in said.keys if TEXT in row.note} == set(texts)
+    noted = {row.field for row in said.fields if row.source == "explicit" and TEXT in row.note}
+    assert noted >= {"num_hidden_layers", "num_attention_heads", "norm_eps", "max_position_embeddings"}
+    assert not any(TEXT in row.note for row in [*plain.keys, *plain.fields])
 
 
 def test_three_kinds_of_wrong_folder(tmp_path):

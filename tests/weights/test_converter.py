@@ -24,7 +24,7 @@ from mindport.config import schema
 from mindport.errors import FileError, MappingError, UsageError
 from mindport.weights import convert, load, verify_round_trip, writers
 from mindport.weights.jobs import export_job
-from tests.weights.models import GPT2, LLAMA, make, save, tensors_of
+from tests.weights.models import FAMILIES, GPT2, LLAMA, make, save, tensors_of
 
 QUIET = {"progress": False}
 
@@ -139,6 +139,19 @@ def test_buffers_are_left_behind_and_reported(prefix: str, tmp_path: Path) -> No
 
 
 # --- precisions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.module.", "transformer.", "model."])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_wrapper_comes_back_byte_for_byte(family: str, wrapper: str, tmp_path: Path) -> None:
+    raw = {**FAMILIES[family], "tie_word_embeddings": False}
+    tensors = {wrapper + name: x for name, x in tensors_of(raw, tmp_path / "hf").items()}
+    save(tmp_path / "hf", raw, tensors)
+    report = convert(tmp_path / "hf", tmp_path / "ms", progress=False)
+    assert any(repr(wrapper) in note for note in report.notes)
+    assert not any(name.startswith(wrapper) for name in load(tmp_path / "ms"))
+    convert(tmp_path / "ms", tmp_path / "back", to="huggingface", progress=False)
+    assert (tmp_path / "back/model.safetensors").read_bytes() == (tmp_path / "hf/model.safetensors").read_bytes()
 
 
 def test_another_precision_is_reported_with_its_error(tmp_path: Path) -> None:

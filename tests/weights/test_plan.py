@@ -51,6 +51,22 @@ def test_the_prefix_is_taken_from_the_names(tmp_path: Path) -> None:
     assert plan(dialect, config, bare).prefix == ""
 
 
+@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.", "module._orig_mod.module.", "model.", "transformer."])
+@pytest.mark.parametrize(("family", "tied"), [("gpt2", True), ("gpt2", False), ("llama", False)])
+def test_a_wrapper_stands_before_every_name(family: str, tied: bool, wrapper: str, tmp_path: Path) -> None:
+    dialect, config, shapes = _case(family, tmp_path, tie_word_embeddings=tied)
+    made = plan(dialect, config, {wrapper + name: shape for name, shape in shapes.items()})
+    assert made.prefix == wrapper + dialect.prefix
+    assert {step.foreign for step in made.steps} == {wrapper + name for name in shapes}
+
+
+def test_buffers_and_copies_are_known_behind_a_wrapper(tmp_path: Path) -> None:
+    dialect, config, shapes = _case("gpt2", tmp_path)
+    extra = {"transformer.h.0.attn.bias": (1, 1, 19, 19), "lm_head.weight": (37, 24)}
+    made = plan(dialect, config, {"module." + name: shape for name, shape in (shapes | extra).items()})
+    assert (made.dropped, made.tied) == (("module.transformer.h.0.attn.bias",), ("module.lm_head.weight",))
+
+
 def test_named_buffers_are_dropped_and_only_within_the_layers(tmp_path: Path) -> None:
     dialect, config, shapes = _case("gpt2", tmp_path)
     buffers = ["transformer.h.0.attn.bias", "transformer.h.2.attn.masked_bias"]
@@ -118,8 +134,20 @@ FAULTS: dict[str, tuple[str, Shapes, Callable[[Shapes], Shapes], tuple[str, ...]
     "GPTQ": ("llama", {}, _rename("up_proj.weight", "up_proj.qweight"), ("quantised",)),
     "fp8": ("llama", {}, _add(L0 + "mlp.up_proj.weight_scale_inv"), ("quantised",)),
     "LoRA": ("llama", {}, _add("base_model.model.x.lora_A.weight"), ("merge_and_unload",)),
-    "module.": ("llama", {}, lambda s: {"module." + n: x for n, x in s.items()}, ("not one tensor", "(module.)")),
-    "_orig_mod.": ("gpt2", {}, lambda s: {"_orig_mod." + n: x for n, x in s.items()}, ("(_orig_mod.)",)),
+    "base_model.": ("llama", {}, lambda s: {"base_model." + n: x for n, x in s.items()}, ("(base_model.)",)),
+    "half a wrapper": ("llama", {}, _rename("model.norm", "module.model.norm"), ("some names have the prefix",)),
+    "a head without the wrapper": (
+        "llama",
+        {},
+        lambda s: {"module." * (n != "lm_head.weight") + n: x for n, x in s.items()},
+        ("1 missing: module.lm_head.weight", "1 unexpected: lm_head.weight"),
+    ),
+    "a wrapper and one tensor too many": (
+        "gpt2",
+        {},
+        lambda s: {"_orig_mod." + n: x for n, x in s.items()} | {"_orig_mod.x": (1,)},
+        ("1 unexpected: _orig_mod.x",),
+    ),
     "phi3": ("llama", {}, _add(L0 + "self_attn.qkv_proj.weight"), ("Phi-3",)),
     "experts": ("llama", {}, _add(L0 + "mlp.experts.0.w1.weight"), ("mixture-of-experts",)),
     "inner model": (

@@ -65,11 +65,23 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A key that must have one of the `allowed` values, since the model computes nothing else."""
+    """A key that must have one of the `allowed` values, since the model computes nothing else.
+
+    Attributes:
+        key: of config.json; several, separated by spaces, when one reason holds for them.
+        allowed: values that change nothing.
+        reason: why another one stops.
+        detail: what the value found means, said after the reason.
+    """
 
     key: str
     allowed: tuple[Any, ...]
     reason: str
+    detail: Callable[[Any], str] | None = None
+
+    def note(self, value: Any) -> str:
+        """The reason, for this value."""
+        return f"{self.reason}: {self.detail(value)}" if self.detail else self.reason
 
 
 @dataclass(frozen=True, slots=True)

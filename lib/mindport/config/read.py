@@ -6,24 +6,27 @@ unless it is allowed by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mindport.config.constraints import constraints
-from mindport.config.dialect import REQUIRED, Derived, Dialect, Field
+from mindport.config.dialect import REQUIRED, Derived, Dialect, Field, Refusal
 from mindport.config.dialects import dialect_for
+from mindport.config.dialects.common import REFUSED
 from mindport.config.locate import find_config
 from mindport.config.model_config import ModelConfig
+from mindport.config.readers import number, positive_float
 from mindport.config.report import ConfigReport, FieldSource, Key
 from mindport.config.rope import ECHOES, OBJECTS, join_rope
 from mindport.config.schema import figures
 from mindport.config.vocabulary import read_vocabulary
-from mindport.errors import ConfigError
+from mindport.errors import ConfigError, some
 from mindport.files import read_json
 
 ALLOW = "; let an unknown key that you know to be harmless pass: --allow KEY"
+TEXT = "a number written as text"
 Faults = dict[str, str]  # key of config.json → what would be right
 
 
@@ -55,19 +58,47 @@ def inspect_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
     raw = read_json(file)
     if not isinstance(raw, dict):
         raise ConfigError("config.json must hold one object", where=file, got=type(raw).__name__)
-    dialect = dialect_for(raw.get("model_type"), f"{file}: model_type")
-    joined, faults = _join(raw, dialect)
+    dialect = dialect_for(_family(raw), f"{file}: model_type", _remarks(raw))
+    plain, written = _numbers(raw, dialect)
+    joined, faults = _join(plain, dialect)
     rows, values = _fields(joined, dialect, faults)
+    rows = [replace(row, note=f"{row.note}; {TEXT}") if row.note in written else row for row in rows]
     faults = {_spelled(key, raw, dialect): note for key, note in faults.items()}
-    keys = tuple(_key(key, value, dialect, faults, allow) for key, value in raw.items())
+    keys = [_key(key, value, dialect, faults, allow) for key, value in raw.items()]
+    keys = [replace(row, note=f"{row.note}; {TEXT}") if row.key in written else row for row in keys]
     complete = not faults and all(row.source not in ("missing", "unusable") for row in rows)
     model = ModelConfig(model_type=dialect.model_type, **values) if complete else None
     vocabulary = read_vocabulary(file.parent, dialect)
     return ConfigReport(
-        path=file, model_type=dialect.model_type, keys=keys, fields=tuple(rows),
+        path=file, model_type=dialect.model_type, keys=tuple(keys), fields=tuple(rows),
         constraints=constraints(model, vocabulary, raw) if model else (), vocabulary=vocabulary,
         figures=figures(model) if model else {}, model=model, raw=raw,
     )  # fmt: skip
+
+
+def _family(raw: Mapping[str, Any]) -> Any:
+    """The model_type; a multimodal file may have it a level below."""
+    nested = raw.get("text_config")
+    return raw.get("model_type") or (nested.get("model_type") if isinstance(nested, Mapping) else None)
+
+
+def _remarks(raw: Mapping[str, Any]) -> list[str]:
+    """What stands against a file in any family."""
+    keys: dict[str, list[str]] = {}
+    for row in (_refusing(key, value, REFUSED) for key, value in raw.items()):
+        if row and row.state == "refused":
+            keys.setdefault(row.note, []).append(row.key)
+    return [f"{some(names)}: {note}" for note, names in keys.items()]
+
+
+def _numbers(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], set[str]]:
+    """`raw` with the numbers that are written as text, and that mean nothing else, as numbers; and their keys."""
+    readers = {field.key: field.read for field in dialect.fields if field.key not in OBJECTS}
+    readers |= dict.fromkeys(dialect.rope_keys, positive_float)
+    texts = {key: value for key, value in raw.items() if isinstance(value, str) and key in readers}
+    found = {key: number(value, readers[key]) for key, value in texts.items()}
+    found = {key: value for key, value in found.items() if value is not None}
+    return {**raw, **found}, set(found)
 
 
 def _join(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], Faults]:
@@ -155,10 +186,14 @@ def _identity(key: str, value: Any, dialect: Dialect, faults: Faults) -> Key | N
 
 
 def _refusal(key: str, value: Any, dialect: Dialect, faults: Faults) -> Key | None:
-    for refusal in dialect.refused:
-        if refusal.key == key:
+    return _refusing(key, value, dialect.refused)
+
+
+def _refusing(key: str, value: Any, refusals: Iterable[Refusal]) -> Key | None:
+    for refusal in refusals:
+        if key in refusal.key.split():
             allowed = any(value == item and type(value) is type(item) for item in refusal.allowed)
-            note = "at its only supported value" if allowed else refusal.reason
+            note = "at its only supported value" if allowed else refusal.note(value)
             return Key(key, value, "harmless" if allowed else "refused", note)
     return None
 

@@ -1,11 +1,12 @@
 """How a config.json value becomes a field's value; each raises `ValueError` with what would be right.
 
-A number written as text ("12") is a fault of the file that its writer should know of, so it is refused here.
+A number written as text ("12") is none to them; `number` is what lets it through, and the report says so.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 ACTIVATIONS = {
@@ -20,6 +21,23 @@ ACTIVATIONS = {
 DTYPES = ("float32", "float16", "bfloat16")
 LARGEST = 2**31 - 1  # what an index of 32 bits reaches
 LAYERS = 10_000  # the deepest published models have some hundreds
+
+
+def number(text: str, read: Callable[[Any], Any]) -> int | float | None:
+    """The number that `text` writes and `read` takes; None when there is none, or `read` takes the text itself."""
+    try:
+        read(text)
+    except ValueError:
+        pass
+    else:
+        return None
+    for kind in (int, float):
+        try:
+            value = kind(text) if text.isascii() and "_" not in text else None
+            return value if value is not None and read(value) is not None else None
+        except ValueError:
+            continue
+    return None
 
 
 def positive_int(value: Any) -> int:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from mindport.config import ConfigReport, read_config, schema
+from mindport.config.read import TEXT
 from mindport.config.targets import TARGETS
 from mindport.errors import FileError, MindPortError, UsageError, some
 from mindport.files import atomic_directory, read_json, sha256, write_json
@@ -30,6 +31,7 @@ from mindport.weights.progress import progress as show_progress
 from mindport.weights.readers import Reader, open_hf, unread
 from mindport.weights.safetensors_io import fingerprint, read_header
 from mindport.weights.store import Weights, open_converted
+from mindport.weights.wrappers import wrappers_of
 from mindport.weights.writers import SafetensorsFiles, WeightWriter, nbytes
 
 HUGGINGFACE = "huggingface"
@@ -267,6 +269,9 @@ def _source(reader: Reader, job: Job) -> Source:
 
 def _import_notes(reader: Reader, config: ConfigReport, job: Job, dtype: str) -> list[str]:
     notes = [f"{name}: a copy of the embedding, which the model shares; equal byte for byte" for name in job.plan.tied]
+    if wrapped := wrappers_of(config.dialect, job.plan.prefix):
+        notes.append(f"names begin with {wrapped!r}, a wrapper's: taken off, and put back on the way back")
+    notes += [f"config.json: {row.key} {row.value!r} is {TEXT}" for row in config.keys if row.note.endswith(TEXT)]
     if job.plan.dropped:
         notes.append(f"{len(job.plan.dropped)} buffers left behind, named by the table: {some(job.plan.dropped)}")
     if others := unread(reader):

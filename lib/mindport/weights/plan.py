@@ -21,6 +21,7 @@ from mindport.errors import MappingError, some
 from mindport.weights.hints import hints, signs
 from mindport.weights.layouts import Layout, Shape, layout
 from mindport.weights.names import natural
+from mindport.weights.wrappers import prefix_of, wrappers_of
 
 HEAD, EMBED = "head.weight", "embed.weight"
 FateName = Literal["converted", "tied", "dropped"]
@@ -51,7 +52,7 @@ class Plan:
     Attributes:
         dialect: the family.
         config: the model.
-        prefix: what the file puts before every name but the head's.
+        prefix: what the file puts before every name but the head's, which has the wrappers of it alone.
         steps: what is converted, in the hub's order.
         tied: foreign copies of the embedding under the head's name.
         dropped: buffers, by exact name.
@@ -113,7 +114,7 @@ def table(dialect: Dialect, config: ModelConfig, prefix: str | None = None) -> P
     """
     prefix = dialect.prefix if prefix is None else prefix
     have = schema.shapes(config)
-    steps = [step for row in dialect.rows for step in _steps(row, config, have, prefix)]
+    steps = [step for row in dialect.rows for step in _steps(row, dialect, config, have, prefix)]
     written = [name for step in steps for name in step.hub]
     if sorted(written) != sorted(have):
         odd = sorted(set(have) ^ set(written)) or sorted({n for n in written if written.count(n) > 1})
@@ -136,10 +137,12 @@ def foreign_shapes(made: Plan) -> dict[str, Shape]:
     return {step.foreign: step.foreign_shape for step in made.steps}
 
 
-def _steps(row: Row, config: ModelConfig, have: Mapping[str, Shape], prefix: str) -> Iterable[Step]:
+def _steps(
+    row: Row, dialect: Dialect, config: ModelConfig, have: Mapping[str, Shape], prefix: str
+) -> Iterable[Step]:
     """The steps of a row, for the parameters that the model has."""
     hub = zip(*(schema.expand(name, config) for name in row.hub.split()), strict=True)
-    foreign, how = schema.expand(_prefixed(row, prefix), config), layout(row.layout, config)
+    foreign, how = schema.expand(_prefixed(row, dialect, prefix), config), layout(row.layout, config)
     return [
         Step(names, name, how, tuple(have[n] for n in names))
         for names, name in zip(hub, foreign, strict=True)
@@ -147,27 +150,28 @@ def _steps(row: Row, config: ModelConfig, have: Mapping[str, Shape], prefix: str
     ]
 
 
-def _prefixed(row: Row, prefix: str) -> str:
-    return row.foreign if row.hub == HEAD else prefix + row.foreign
+def _prefixed(row: Row, dialect: Dialect, prefix: str) -> str:
+    return (wrappers_of(dialect, prefix) if row.hub == HEAD else prefix) + row.foreign
 
 
 def _prefix(dialect: Dialect, config: ModelConfig, names: Iterable[str], where: object) -> str:
     """What the names begin with; only names that the table knows take part, and they must agree."""
     known = {row.foreign for row in dialect.rows if row.hub != HEAD}
     known = {name for pattern in known for name in schema.expand(pattern, config)}
-    bare = [name for name in names if name in known]
-    with_prefix = [n for n in names if dialect.prefix and n.removeprefix(dialect.prefix) in known and n not in known]
-    if bare and with_prefix:
-        raise MappingError("some names have the prefix and some have not", where=where,
-                           got=f"{some(sorted(with_prefix), 2)}; {some(sorted(bare), 2)}",
-                           expected=f"all with {dialect.prefix!r}, or none", do="save the model again")  # fmt: skip
-    return dialect.prefix if with_prefix else ""
+    fronts: dict[str, str] = {}
+    for name in sorted(names):
+        if (front := prefix_of(dialect, name, known)) is not None:
+            fronts.setdefault(front, name)
+    if len(fronts) > 1:
+        raise MappingError("some names have the prefix and some have not", where=where, got=some(fronts.values()),
+                           expected=f"all with {max(fronts, key=len)!r}, or none", do="save the model again")  # fmt: skip
+    return next(iter(fronts), "")
 
 
 def _tied_names(dialect: Dialect, config: ModelConfig, prefix: str) -> list[str]:
     if not config.tie_word_embeddings:
         return []
-    return [_prefixed(row, prefix) for row in dialect.rows if row.hub == HEAD]
+    return [_prefixed(row, dialect, prefix) for row in dialect.rows if row.hub == HEAD]
 
 
 def _buffers(dialect: Dialect, config: ModelConfig, prefix: str) -> set[str]:

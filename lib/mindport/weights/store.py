@@ -23,6 +23,7 @@ from mindport.weights.names import natural
 from mindport.weights.paths import find_shards
 from mindport.weights.plan import foreign_shapes, table
 from mindport.weights.readers import SafetensorsReader
+from mindport.weights.wrappers import is_prefix
 
 SUFFIXES = (".safetensors", ".ckpt")
 
@@ -153,7 +154,7 @@ def _makes_sense(name: str, value: Any, part: Manifest | Source, manifest: Manif
         return name != "rewritten" or all(map(_is_utf8, value.values()))
     match name:
         case "prefix":
-            return value in ("", dialect_for(manifest.model.model_type).prefix)
+            return is_prefix(dialect_for(manifest.model.model_type), value)
         case "files":
             return all(is_plain(file) and isinstance(known.get("sha256"), str) for file, known in value.items())
         case "tensors":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mindport.config.dialect import Field, Refusal
+from mindport.config.relatives import inner, quantisation
 from mindport.config.readers import dtype, padding_id, positive_float, token_id, token_ids
 
 TOKENS = (
@@ -17,10 +18,14 @@ REFUSED = (
     Refusal("is_decoder", (False, None), "this switch is for cross-attention models; a GPT is causal by itself"),
     Refusal("add_cross_attention", (False, None), "cross-attention is not computed"),
     Refusal("is_encoder_decoder", (False, None), "encoder–decoder models are not computed"),
-    Refusal("quantization_config", (None,), "the weights are quantised: dequantise them first"),
+    Refusal("quantization_config quantization", (None,), "the weights are quantised, and stay so when the key is "
+            "removed: dequantise them first", quantisation),
     Refusal("auto_map", (None,), "the model brings code of its own, which is never executed"),
-    Refusal("text_config", (None,), "a multimodal configuration: only text models are supported"),
-)
+    Refusal("text_config", (None,), "a multimodal model: the values are in text_config; save its language model alone, "
+            "with that as its config.json", inner),
+    Refusal("num_local_experts num_experts n_routed_experts n_shared_experts moe_num_experts num_experts_per_tok "
+            "moe_intermediate_size moe_layer_freq", (None, 0, False), "mixture-of-experts layers are not computed"),
+)  # fmt: skip
 _GENERATION = "a default for generation"
 HARMLESS = {
     "architectures": "checked against the family's class",

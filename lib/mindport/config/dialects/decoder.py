@@ -32,8 +32,7 @@ CONSTANTS = {"norm": "rms", "position": "rope", "gated_mlp": True}
 NO_WINDOW = Refusal("sliding_window", (None,), "windowed attention belongs to another family")
 NO_PARTIAL = Refusal("partial_rotary_factor", (None, 1, 1.0), "partly rotated heads belong to another family")
 NO_LAYER_TYPES = Refusal("layer_types", (None,), "layers of several kinds belong to another family")
-NO_EXPERTS = Refusal("num_local_experts", (None, 0), "mixture-of-experts layers are not computed")
-DENSE = (*REFUSED, NO_PARTIAL, NO_EXPERTS)
+DENSE = (*REFUSED, NO_PARTIAL)
 
 MODULES = (
     (B + "attn", L + "self_attn"),

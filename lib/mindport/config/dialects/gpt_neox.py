@@ -44,7 +44,7 @@ GPT_NEOX = Dialect(
         "head_dim": decoder.SPLIT_WIDTH,
         "rotary_dim": rotary_dim(0.25),
     },
-    refused=(*REFUSED, decoder.NO_EXPERTS),
+    refused=REFUSED,
     harmless={**HARMLESS, "classifier_dropout": "classification heads only"},
     rows=(
         Row("embed.weight", "embed_in.weight"),

@@ -29,6 +29,7 @@ LLAMA = Dialect(
         *decoder.DENSE,
         decoder.NO_WINDOW,
         decoder.NO_LAYER_TYPES,
+        Refusal("bias", (False, None), "an old name of attention_bias that the class does not read: write that key"),
         Refusal("rope_interleaved", (False, None), "the halves of a head turn together, as in the reference"),
     ),
     harmless={

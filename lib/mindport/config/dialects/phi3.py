@@ -36,7 +36,7 @@ PHI3 = Dialect(
         "rotary_dim": rotary_dim(1.0),
         "window": decoder.every_layer(None),
     },
-    refused=(*REFUSED, decoder.NO_EXPERTS, decoder.NO_LAYER_TYPES,
+    refused=(*REFUSED, decoder.NO_LAYER_TYPES,
              Refusal("attention_bias", (None, False), "the family's class has no biases there")),
     harmless={
         **HARMLESS,
