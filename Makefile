@@ -1,6 +1,7 @@
 # MindPort. Needs Python 3.10–3.12 and make, nothing else; `make` alone lists the targets.
 #   PYTHON=python3.11   the interpreter that .venv is made with (default: the first suitable one on the PATH)
 #   VENV=.venv          where the environment is
+#   FUZZ_SECONDS=60     how long `make fuzz` takes; FUZZ_SEED repeats a run
 #   ARGS="..."          passed on to `mindport run`, pytest, JupyterLab or `mindport bench`
 
 VENV ?= .venv
@@ -14,7 +15,7 @@ LAUNCHER := $(shell for p in python3 python3.12 python3.11 python3.10 python; do
 	if $$p -c "" >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lab check bench peer clean
+.PHONY: help setup run test lab check bench peer fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -43,6 +44,9 @@ bench: setup  ## time the library on this machine
 
 peer: setup  ## hold our weights and YAML to MindSpore Transformers itself; writes docs/mindformers.md
 	$(BIN)/python .ci/peer/peer.py $(ARGS)
+
+fuzz: setup  ## edit models at random for FUZZ_SECONDS (60): results and typed errors only
+	$(BIN)/python -W ignore -m tests.fuzz
 
 clean:  ## remove the environment and the tools' caches; runs/ stays
 	@if test -e "$(VENV)" && ! test -f "$(VENV)/pyvenv.cfg"; then echo "$(VENV) is no virtual environment: left alone" >&2; exit 1; fi

@@ -1,6 +1,6 @@
 """Random edits of a model's files: each ends in a result or in a `MindPortError`, and never in anything else.
 
-    python -m tests.fuzz            for FUZZ_SECONDS (60), from a seed of its own; FUZZ_SEED=… repeats a run
+python -m tests.fuzz            for FUZZ_SECONDS (60), from a seed of its own; FUZZ_SEED=… repeats a run
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ class Fuzz:
             self.came[f"{file}: {type(error).__name__}"] += 1
 
     def _spoil(self, directory: Path) -> str:
-        path = self.chance.choice(sorted(directory.iterdir()))
+        files = sorted(directory.iterdir())
+        path = self.chance.choice([*files, *(file for file in files if file.suffix == ".json")])
         edits: list[Edit] = [edit_bytes]
         if path.suffix == ".json":
             edits = [edit_config] * 3 if path.name == "config.json" else [edit_json] * 3

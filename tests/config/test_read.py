@@ -112,7 +112,12 @@ def test_attention_bias_is_one_key_for_two_fields(write):
         ({"rms_norm_eps": "nan"}, "rms_norm_eps", "refused", "positive number"),
         ({"rope_scaling": {"type": "linear", "factor": "2"}}, "rope_scaling", "refused", "factor"),
         ({"quantization_config": {"quant_method": "fp8"}}, "quantization_config", "refused", "first: fp8"),
-        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantization_config", "refused", "gptq, 4 bits"),
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 4}},
+            "quantization_config",
+            "refused",
+            "gptq, 4 bits",
+        ),
         ({"quantization_config": {"load_in_8bit": True}}, "quantization_config", "refused", "bitsandbytes, 8 bits"),
         ({"quantization_config": {"load_in_4bit": True}}, "quantization_config", "refused", "bitsandbytes, 4 bits"),
         ({"quantization": {"group_size": 64, "bits": 4}}, "quantization", "refused", "MLX, 4 bits"),

@@ -156,6 +156,12 @@ FAULTS: dict[str, tuple[str, Shapes, Callable[[Shapes], Shapes], tuple[str, ...]
         lambda s: {n.removeprefix("model."): x for n, x in s.items() if n != "lm_head.weight"},
         ("not one tensor", 'without "model."'),
     ),
+    "Meta's names": (
+        "llama",
+        {},
+        lambda s: {n.replace("model.layers.0.self_attn.q_proj", "layers.0.attention.wq"): x for n, x in s.items()},
+        ("Meta's own names",),
+    ),
     "another head": ("gpt2", {}, _add("score.weight"), ("Another head (score)",)),
     "more layers than the config": (
         "llama",

@@ -148,3 +148,24 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     _manifest(tmp_path / "ms", files={"model.ckpt": {"sha256": sha256(path), "bytes": 100}})
     with pytest.raises(FileError, match="damaged"):
         load(tmp_path / "ms")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"tensors": {}}, "model.embed_tokens.weight"),
+        ({"prefix": "module."}, "module."),
+        ({"tied_duplicates": ["model.norm.weight"]}, "model.norm.weight"),
+        ({"tied_duplicates": ["x"]}, "x"),
+        ({"tied_duplicates": ["lm_head.weight", "lm_head.weight"]}, "lm_head.weight"),
+    ],
+)
+def test_a_way_back_that_is_not_known_is_refused(
+    changes: dict[str, Any], named: str, directory: Path, tmp_path: Path
+) -> None:
+    """The weights are whole, so they load; only the source's files cannot be made again."""
+    _source(directory, **changes)
+    assert len(load(directory))
+    with pytest.raises(FileError, match=rf"manifest is damaged(.|\n)*{named}"):
+        convert(directory, tmp_path / "back", to="huggingface", progress=False)
+    assert not (tmp_path / "back").exists()

@@ -113,7 +113,11 @@ def _refused(families: Sequence[Dialect]) -> list[tuple[str, ...]]:
 
 
 def _refusal(refusal: Any) -> tuple[str, str, str]:
-    return ", ".join(map(_code, refusal.key.split())), ", ".join(dict.fromkeys(map(_value, refusal.allowed))), refusal.reason
+    return (
+        ", ".join(map(_code, refusal.key.split())),
+        ", ".join(dict.fromkeys(map(_value, refusal.allowed))),
+        refusal.reason,
+    )
 
 
 def _value(value: Any) -> str:

@@ -17,10 +17,20 @@ SIGNS = (  # (pattern in an unexpected name, what it suggests)
     (r"\.(qkv_proj|gate_up_proj)\.", "Fused projections: this looks like Phi-3."),
     (r"\.experts\.|block_sparse_moe", "Experts: a mixture-of-experts model, which is not computed."),
     (r"attention\.query_key_value", "Fused query_key_value: this looks like GPT-NeoX, BLOOM or Falcon."),
-    (r"^(base_model|_fsdp_wrapped_module|_forward_module|actor|policy|student)\.",
-     "A wrapper's prefix ({0}.): save the inner model's state_dict."),
+    (
+        r"^(base_model|_fsdp_wrapped_module|_forward_module|actor|policy|student)\.",
+        "A wrapper's prefix ({0}.): save the inner model's state_dict.",
+    ),
     (r"^(score|classifier|v_head|value_head)\.", "Another head ({0}): save the language model alone."),
-    (r"^(layers|embed_tokens)\.", 'The inner model\'s names, without "model.": save the model together with its head.'),
+    (
+        r"attention\.w[qkvo]\.|^tok_embeddings\.",
+        "Meta's own names, where q and k turn neighbouring pairs: bring it into "
+        "Hugging Face's layout with transformers' convert_llama_weights_to_hf.py first.",
+    ),
+    (
+        r"^(layers\.\d+\.(self_attn|mlp)|embed_tokens)\.",
+        'The inner model\'s names, without "model.": save the model together with its head.',
+    ),
     (r"optimizer|exp_avg|\.m$", "A training checkpoint: save the model's weights alone."),
 )
 FIELDS = (  # (pattern in a name, the field of ModelConfig that decides whether it exists)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,11 @@ import numpy as np
 
 from mindport.config import ConfigReport, dialect_for
 from mindport.config.targets import MINDSPORE, TARGETS, Target
-from mindport.errors import MappingError, some
+from mindport.errors import FileError, MappingError, some
 from mindport.weights.conversion_report import Fate
 from mindport.weights.dtypes import ADVICE, CODES, NUMPY, QUANTISED, raw
 from mindport.weights.layouts import Shape
-from mindport.weights.manifest import Source
+from mindport.weights.manifest import NAME, Source
 from mindport.weights.plan import Plan, Step, foreign_shapes, plan, table
 from mindport.weights.readers import Reader
 from mindport.weights.safetensors_io import Header, parse_header
@@ -85,6 +86,7 @@ def export_job(weights: Weights, dtype: str, target: Target | None = None) -> Jo
 
     Raises:
         ConfigError: the target cannot hold this model.
+        FileError: the manifest does not know where the source had a tensor.
         MappingError: tensors that become one have several precisions.
     """
     config, source = weights.config, weights.manifest.source
@@ -96,6 +98,8 @@ def export_job(weights: Weights, dtype: str, target: Target | None = None) -> Jo
         target.check(config, weights.directory)
         wanted, copies = table(target.dialect, config), ()
     targets = _targets(made.steps, wanted, weights.specs, dtype, weights.directory, copies)
+    if source and not target:
+        _check_source(source, wanted, copies, weights.directory)
     files = {name: weights.file_of(name) for name in weights.specs}
     fates = _fates(made, wanted.steps, made.fates(), weights.specs, files, copies)
     restored = tuple(Move((made.embedding,), (name,), lambda xs: xs) for name in copies)
@@ -121,6 +125,15 @@ def moves(source: Sequence[Step], target: Sequence[Step]) -> tuple[Move, ...]:
         for step in steps:
             found.setdefault(id(groups[step.hub[0]]), []).append(step)
     return tuple(_move(before, afters[group]) for group, before in befores.items())
+
+
+def _check_source(source: Source, wanted: Plan, copies: Sequence[str], where: Path) -> None:
+    """Every tensor of the way back has one file."""
+    names = [*(step.foreign for step in wanted.steps), *copies]
+    odd = [name for name, count in Counter(names).items() if count > 1 or name not in source.tensors]
+    if odd:
+        raise FileError("the manifest is damaged", where=f"{where / NAME}: source", got=some(odd),
+                        expected="a file for each tensor of the model", do="convert the model again")  # fmt: skip
 
 
 def _source_layout(source: Source, targets: Specs) -> FileLayout:

@@ -137,9 +137,7 @@ def foreign_shapes(made: Plan) -> dict[str, Shape]:
     return {step.foreign: step.foreign_shape for step in made.steps}
 
 
-def _steps(
-    row: Row, dialect: Dialect, config: ModelConfig, have: Mapping[str, Shape], prefix: str
-) -> Iterable[Step]:
+def _steps(row: Row, dialect: Dialect, config: ModelConfig, have: Mapping[str, Shape], prefix: str) -> Iterable[Step]:
     """The steps of a row, for the parameters that the model has."""
     hub = zip(*(schema.expand(name, config) for name in row.hub.split()), strict=True)
     foreign, how = schema.expand(_prefixed(row, dialect, prefix), config), layout(row.layout, config)
@@ -163,8 +161,9 @@ def _prefix(dialect: Dialect, config: ModelConfig, names: Iterable[str], where: 
         if (front := prefix_of(dialect, name, known)) is not None:
             fronts.setdefault(front, name)
     if len(fronts) > 1:
+        longest = max(fronts, key=len)
         raise MappingError("some names have the prefix and some have not", where=where, got=some(fronts.values()),
-                           expected=f"all with {max(fronts, key=len)!r}, or none", do="save the model again")  # fmt: skip
+                           expected=f"all with {longest!r}, or none", do="save the model again")  # fmt: skip
     return next(iter(fronts), "")
 
 

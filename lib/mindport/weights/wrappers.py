@@ -1,7 +1,7 @@
 """Prefixes that a training loop puts before a model's names, any number of them, one before the other.
 
-    module.   DataParallel and DistributedDataParallel        _orig_mod.     torch.compile
-    model., transformer.   a class that holds the model in an attribute of that name
+module.   DataParallel and DistributedDataParallel        _orig_mod.     torch.compile
+model., transformer.   a class that holds the model in an attribute of that name
 """
 
 from __future__ import annotations

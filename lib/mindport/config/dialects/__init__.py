@@ -19,9 +19,7 @@ from mindport.errors import ConfigError
 DIALECTS = {dialect.model_type: dialect for dialect in (GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA)}
 
 
-def dialect_for(
-    model_type: object, where: object = "config.json: model_type", remarks: Sequence[str] = ()
-) -> Dialect:
+def dialect_for(model_type: object, where: object = "config.json: model_type", remarks: Sequence[str] = ()) -> Dialect:
     """The dialect of a Hugging Face `model_type`, which stands `where`.
 
     Args:
@@ -39,7 +37,8 @@ def dialect_for(
             where=where,
             got="; ".join([repr(model_type), *remarks]),
             expected=", ".join(DIALECTS),
-            do=f"the nearest supported one is {near}; convert a model of that family, or add a table" if near
+            do=f"the nearest supported one is {near}; convert a model of that family, or add a table"
+            if near
             else "convert a model of a supported family, or add a table in mindport/config/dialects",
         )
     return DIALECTS[model_type]

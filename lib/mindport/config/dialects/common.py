@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mindport.config.dialect import Field, Refusal
-from mindport.config.relatives import inner, quantisation
 from mindport.config.readers import dtype, padding_id, positive_float, token_id, token_ids
+from mindport.config.relatives import inner, quantisation
 
 TOKENS = (
     Field("bos_token_id", "bos_token_id", token_id, None),
