@@ -136,6 +136,12 @@ FAULTS: dict[str, tuple[str, Shapes, Callable[[Shapes], Shapes], tuple[str, ...]
     "LoRA": ("llama", {}, _add("base_model.model.x.lora_A.weight"), ("merge_and_unload",)),
     "base_model.": ("llama", {}, lambda s: {"base_model." + n: x for n, x in s.items()}, ("(base_model.)",)),
     "half a wrapper": ("llama", {}, _rename("model.norm", "module.model.norm"), ("some names have the prefix",)),
+    "wrappers without end": (
+        "llama",
+        {},
+        lambda s: {"module." * 9 + n: x for n, x in s.items()},
+        ("not one tensor",),
+    ),
     "a head without the wrapper": (
         "llama",
         {},

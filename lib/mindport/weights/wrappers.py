@@ -11,17 +11,20 @@ from collections.abc import Collection
 from mindport.config.dialect import Dialect
 
 WRAPPERS = ("module.", "_orig_mod.", "transformer.", "model.")
+MOST = 8  # nobody wraps deeper, and a hostile name could go on for ever
 
 
 def prefix_of(dialect: Dialect, name: str, known: Collection[str]) -> str | None:
     """The shortest prefix of wrappers, and of the family's own, without which `name` is a `known` one."""
     front = ""
-    while name not in known:
+    for _ in range(MOST + 1):
+        if name in known:
+            return front
         part = next((part for part in (dialect.prefix, *WRAPPERS) if part and name.startswith(part)), None)
         if part is None:
             return None
         front, name = front + part, name.removeprefix(part)
-    return front
+    return None
 
 
 def wrappers_of(dialect: Dialect, prefix: str) -> str:
