@@ -9,9 +9,12 @@ import textwrap
 
 import pytest
 
+from mindport.config.schema import shapes
 from mindport.errors import BackendError, FileError, UsageError
 from mindport.parity import converted_for, verify
 from mindport.parity.launch import run_reference
+from mindport.parity.rotation import lengths
+from mindport.weights.manifest import read_manifest
 
 
 def test_a_right_model_is_right(any_case):
@@ -25,6 +28,16 @@ def test_a_right_model_is_right(any_case):
     assert all(each.reference == each.ours for each in found.continuations)
     assert found.layers_compared == 3
     assert found.compile_seconds > 0
+
+
+def test_every_family_is_held_to_its_source_field_by_field_and_far_away(any_case):
+    model = read_manifest(any_case.converted).model
+    found = verify(any_case.source, any_case.converted, any_case.trace, progress=False).inventory
+    assert found.ok, found.faults()
+    assert found.compared == len(shapes(model)) and not found.untried
+    assert [length for length, _ in found.rotations] == list(lengths(model))
+    lines = {line.name: line.state for line in found.properties()}
+    assert set(lines.values()) == {"verified"} and len(lines) == 2 + (model.rope is not None)
 
 
 def test_every_module_and_every_gradient_is_looked_at(case):

@@ -11,7 +11,8 @@ from __future__ import annotations
 import glob
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from mindport.config.targets import TARGETS
 from mindport.errors import FileError, MindPortError, UsageError, some
 from mindport.files import atomic_directory, read_json, sha256, write_json
 from mindport.weights import checkpoint
+from mindport.weights.ahead import ahead
 from mindport.weights.census import NotFinite, not_finite
 from mindport.weights.companions import EXPORT_MARK, copy_companions, left_behind, rewrite_config, set_dtype
 from mindport.weights.conversion_report import Accounting, ConversionReport, Loss, WrittenFile
@@ -35,6 +37,7 @@ from mindport.weights.wrappers import wrappers_of
 from mindport.weights.writers import SafetensorsFiles, WeightWriter, nbytes
 
 HUGGINGFACE = "huggingface"
+THREADS = 2  # that read back; hashing leaves the interpreter to the others
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,13 @@ def _import(options: _Options, allow: Sequence[str]) -> ConversionReport:
     reader, config = open_hf(options.src), read_config(options.src, allow)
     job = import_job(reader, config, options.dtype, TARGETS[options.to])
     assert config.model is not None
-    source = _source(reader, job)
-    manifest = Manifest(config.model, options.dtype, source, {}, {}, allowed=list(allow), target=options.to)
-    return _write(options, job, manifest, reader.directory, _import_notes(reader, config, job, options.dtype))
+    notes = _import_notes(reader, config, job, options.dtype)
+    with ThreadPoolExecutor(1, "mindport-hash") as pool:  # the source's digests are taken while it is converted
+        hashes = pool.submit(lambda: {path.name: sha256(path) for path in reader.shards.files})
+        manifest = Manifest(config.model, options.dtype, None, {}, {}, list(allow), target=options.to)
+        return _write(
+            options, job, manifest, reader.directory, notes, lambda: _source(reader, job, hashes.result())
+        )  # fmt: skip
 
 
 def _rename(options: _Options) -> ConversionReport:
@@ -118,7 +125,7 @@ def _rename(options: _Options) -> ConversionReport:
     job = export_job(weights, options.dtype, target)
     dtype = before.dtype if options.dtype == "keep" else options.dtype
     manifest = replace(before, dtype=dtype, target=target.name)
-    return _write(options, job, manifest, options.src, [f"renamed from {before.target}"])
+    return _write(options, job, manifest, options.src, [f"renamed from {before.target}"], lambda: before.source)
 
 
 def _open(options: _Options) -> Weights:
@@ -131,9 +138,10 @@ def _open(options: _Options) -> Weights:
 
 
 def _write(
-    options: _Options, job: Job, manifest: Manifest, companions: Path, notes: Sequence[str]
+    options: _Options, job: Job, manifest: Manifest, companions: Path, notes: Sequence[str],
+    source: Callable[[], Source | None],
 ) -> ConversionReport:  # fmt: skip
-    """Run a job into a new converted directory."""
+    """Run a job into a new converted directory; `source` is asked for when the weights are done."""
     dst, target = options.dst, TARGETS[options.to]
     _check_disk(dst, job.layout.nbytes)
     with atomic_directory(dst, overwrite=options.overwrite) as aside:
@@ -147,7 +155,8 @@ def _write(
         rewritten = rewrite_config(aside, target)
         accounting = _accounting(job, written)
         digests = {file.name: {"sha256": file.sha256, "bytes": file.bytes} for file in written.files}
-        write_manifest(aside, replace(manifest, files=digests, accounting=asdict(accounting), rewritten=rewritten))
+        done = replace(manifest, source=source(), files=digests, accounting=asdict(accounting), rewritten=rewritten)
+        write_manifest(aside, done)
     return _report(options, job, written, accounting, (*notes, *_leftovers(dst)))
 
 
@@ -180,8 +189,7 @@ def _run(job: Job, writer: WeightWriter, directory: Path, show: bool, source: So
     done = False
     try:
         with show_progress("converting", total, show=show) as advance:
-            for move in job.moves:
-                xs = [job.read(name) for name in move.sources]
+            for move, xs in ahead(lambda move: [job.read(name) for name in move.sources], job.moves):
                 for name, x in zip(move.targets, move.turn(xs), strict=True):
                     y, error = cast(name, x, job.targets[name][0])
                     writer.write(name, y)
@@ -202,17 +210,12 @@ def _read_back(
     """The files, how many tensors read back as meant, how many there are, and how many numbers."""
     found: dict[str, str] = {}
     files, parameters = [], 0
-    for path in sorted(directory.iterdir()):
-        if path.name == checkpoint.NAME:
-            arrays = checkpoint.read_checkpoint(path)
-            whole, tensors = sha256(path), {name: digest(x) for name, x in arrays.items()}
-            parameters += sum(x.size for x in arrays.values())
-        elif path.suffix == ".safetensors":
-            whole, tensors = fingerprint(path)
-            parameters += sum(math.prod(entry.shape) for entry in read_header(path).entries.values())
-        else:
-            continue
+    paths = [path for path in sorted(directory.iterdir()) if path.suffix in (".safetensors", ".ckpt")]
+    with ThreadPoolExecutor(THREADS, "mindport-read-back") as pool:
+        readings = list(pool.map(_read_file, paths))
+    for path, (whole, tensors, numbers) in zip(paths, readings, strict=True):
         found |= tensors
+        parameters += numbers
         original = source.files.get(path.name) if source else None
         same = None if original is None else original["sha256"] == whole
         files.append(WrittenFile(path.name, whole, path.stat().st_size, same))
@@ -221,6 +224,15 @@ def _read_back(
         raise FileError("what was written does not read back as it was meant; nothing was kept", where=directory,
                         got=some(wrong), do="check the disk and the memory, then convert again")  # fmt: skip
     return tuple(files), len(meant) - len(wrong), len(found), parameters
+
+
+def _read_file(path: Path) -> tuple[str, dict[str, str], int]:
+    """SHA-256 of a weight file, the digest of each tensor, and how many numbers they are."""
+    if path.name == checkpoint.NAME:
+        arrays = checkpoint.read_checkpoint(path)
+        return sha256(path), {name: digest(x) for name, x in arrays.items()}, sum(x.size for x in arrays.values())
+    entries = read_header(path).entries.values()
+    return (*fingerprint(path), sum(math.prod(entry.shape) for entry in entries))
 
 
 def _accounting(job: Job, written: _Written) -> Accounting:
@@ -250,14 +262,16 @@ def _report(
     )  # fmt: skip
 
 
-def _source(reader: Reader, job: Job) -> Source:
+def _source(reader: Reader, job: Job, hashes: Mapping[str, str]) -> Source:
     index = reader.shards.index
     return Source(
         path=str(reader.directory.resolve()),
         model_type=job.plan.dialect.model_type,
         prefix=job.plan.prefix,
         format=reader.format,
-        files={path.name: {"sha256": sha256(path), "size": path.stat().st_size} for path in reader.shards.files},
+        files={
+            name: {"sha256": whole, "size": (reader.directory / name).stat().st_size} for name, whole in hashes.items()
+        },
         tensors={name: info.file for name, info in reader.infos.items()},
         metadata={file: header.metadata for file, header in reader.headers.items()},
         tied_duplicates=list(job.plan.tied),

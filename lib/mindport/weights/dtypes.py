@@ -43,9 +43,14 @@ def digest(x: np.ndarray) -> str:
 
     XXH3 finds any accident, at the speed of memory; against intent there is the SHA-256 of the whole file.
     """
-    state = xxhash.xxh3_128(f"{x.dtype} {x.shape}".encode())
+    state = begin_digest(x.dtype, x.shape)
     state.update(raw(x).data)
     return state.hexdigest()
+
+
+def begin_digest(dtype: np.dtype, shape: tuple[int, ...]) -> xxhash.xxh3_128:
+    """The state of `digest` before the bytes, for those that come in pieces."""
+    return xxhash.xxh3_128(f"{dtype} {shape}".encode())
 
 
 def cast(name: str, x: np.ndarray, code: str) -> tuple[np.ndarray, float]:

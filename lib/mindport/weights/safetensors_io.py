@@ -20,10 +20,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mindport.errors import FileError, some
-from mindport.weights.dtypes import BITS, NUMPY, code_of, digest, raw
+from mindport.weights.dtypes import BITS, NUMPY, begin_digest, code_of, raw
 from mindport.weights.layouts import Shape
 
 MAX_HEADER = 100_000_000  # bytes; the library's own limit
+BUFFER = 1 << 20  # bytes read at a time where nothing is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +142,21 @@ def read_tensor(path: Path, header: Header, name: str) -> np.ndarray:
 
 
 def fingerprint(path: Path) -> tuple[str, dict[str, str]]:
-    """SHA-256 of a whole file and the digest of each tensor, in one pass over the disk."""
+    """SHA-256 of a whole file and the digest of each tensor, in one pass over the disk and a small buffer."""
     header = read_header(path)
     whole = hashlib.sha256(len(header.text).to_bytes(8, "little") + header.text)
-    tensors = {}
-    for name, _ in sorted(header.entries.items(), key=lambda item: item[1].start):
-        x = read_tensor(path, header, name)
-        whole.update(raw(x).data)
-        tensors[name] = digest(x)
+    tensors, buffer = {}, memoryview(bytearray(BUFFER))
+    with open(path, "rb", buffering=0) as file:
+        file.seek(header.data)
+        for name, entry in sorted(header.entries.items(), key=lambda item: item[1].start):
+            state, left = begin_digest(NUMPY[entry.dtype], entry.shape), entry.nbytes
+            while left and (got := file.readinto(buffer[: min(left, BUFFER)])):
+                whole.update(buffer[:got])
+                state.update(buffer[:got])
+                left -= got
+            if left:
+                _damaged(path, f"{left:,} bytes of {name} are missing", f"{entry.nbytes:,}")
+            tensors[name] = state.hexdigest()
     return whole.hexdigest(), tensors
 
 
