@@ -127,6 +127,48 @@ def test_values_that_contradict_each_other_are_refused(name, value):
         from_dict({**to_dict(read(FIELDS)), name: value})
 
 
+NEW = ("norm_offset", "qk_norm", "rotary_dim", "window", "parallel_residual", "embedding_scale")
+LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 8,
+            "short_factor": [1.0, 1.5], "long_factor": [2.0, 4.0]}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("norm_offset", 2), ("norm_offset", True), ("norm_offset", 1.0), ("qk_norm", 1), ("rotary_dim", "2"),
+    ("rotary_dim", 2.0), ("window", 5), ("window", [5, "5"]), ("window", [5, 0]), ("window", [True, None]),
+    ("window", [5, 2.0]), ("parallel_residual", None), ("embedding_scale", "2"), ("embedding_scale", 0),
+    ("rope", {**LONGROPE, "short_factor": None}), ("rope", {**LONGROPE, "short_factor": 2.0}),
+    ("rope", {**LONGROPE, "long_factor": [2.0, "4"]}), ("rope", {**LONGROPE, "long_factor": [2.0, 0]}),
+    ("rope", {**LONGROPE, "long_factor": []}),
+])  # fmt: skip
+def test_a_wrong_value_of_what_sets_families_apart_is_refused(name, value):
+    good = to_dict(read(FIELDS))
+    with pytest.raises(ConfigError) as caught:
+        from_dict({**good, name: value})
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("window", [5]), ("rotary_dim", 3), ("rotary_dim", 6), ("rotary_dim", 0),
+    ("rope", {**LONGROPE, "short_factor": [1.0]}),
+])  # fmt: skip
+def test_what_sets_families_apart_must_fit_the_model(name, value):
+    with pytest.raises(ConfigError):
+        from_dict({**to_dict(read(FIELDS)), name: value})
+
+
+def test_lists_of_a_manifest_are_tuples_again():
+    found = from_dict({**to_dict(read(FIELDS)), "window": [5, None], "rope": LONGROPE, "rotary_dim": 4})
+    assert found.window == (5, None) and found.rope.long_factor == (2.0, 4.0)
+    assert from_dict(to_dict(found)) == found == from_dict(json.loads(json.dumps(to_dict(found))))
+
+
+def test_a_manifest_from_before_these_families_reads_as_before():
+    model = read(FIELDS)
+    older = {name: value for name, value in to_dict(model).items() if name not in NEW}
+    older["rope"] = {name: value for name, value in older["rope"].items() if "short" not in name and "long" not in name}
+    assert from_dict(older) == model
+
+
 @pytest.mark.parametrize("values", [None, [], "x", 3])
 def test_what_is_no_object_is_refused(values):
     with pytest.raises(ConfigError, match="not a model configuration"):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import shutil
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from mindport.config import Rope
 from mindport.files import sha256
 from mindport.parity import verify
 from mindport.parity.inventory import take
 from mindport.parity.rotation import lengths
 from mindport.parity.trace import read_trace, write_trace
+from mindport.results import plain
 from mindport.weights import convert
 from mindport.weights.manifest import read_manifest, write_manifest
 
@@ -41,9 +44,14 @@ def nudge(name, at):
     return change
 
 
+LONGROPE = Rope(rope_type="longrope", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=16,
+                short_factor=(1.0, 1.1, 1.3), long_factor=(1.2, 2.5, 4.5))  # fmt: skip
 HIDDEN = {
     "a small epsilon": ("llama-untied-llama3", {"config": {"norm_eps": 1.001e-6}}, "norm_eps"),
     "a longer context": ("llama-untied-llama3", {"config": {"max_position_embeddings": 4096}}, "max_position"),
+    "whole heads rotated": ("gpt_neox", {"config": {"rotary_dim": None}}, "rotary_dim"),
+    "another window": ("mistral", {"config": {"window": (5, 5, 6)}}, "window"),
+    "a longrope divisor": ("phi3 longrope", {"config": {"rope": LONGROPE}}, "long_factor"),
     "dropout": ("gpt2-tied", {"config": {"attn_pdrop": 0.5}}, "attn_pdrop"),
 }  # fmt: skip
 
@@ -54,7 +62,8 @@ def test_a_hidden_fault_is_named(case, tmp_path, fault):
     model = case(name)
     found = verify(model.source, edited(model, tmp_path / "edited", **change), model.trace, progress=False)
     assert not found.ok
-    assert word in found.headline()
+    assert word in found.headline() or word in str(found.inventory.fields)
+    json.dumps(plain(found.as_dict()), allow_nan=False)
 
 
 def test_a_row_of_the_embedding_that_no_token_uses(case, tmp_path):

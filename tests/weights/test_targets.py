@@ -38,6 +38,17 @@ def _files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in marks}
 
 
+def test_keys_let_pass_go_along_and_the_original_is_left_alone(tmp_path: Path) -> None:
+    source = make(tmp_path / "hf", "llama")
+    config = source / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"colour": "red"}))
+    convert(source, tmp_path / "ms", progress=False, allow=["colour"])
+    convert(tmp_path / "ms", tmp_path / "mf", to="mindformers-mcore", progress=False)
+    assert read_manifest(tmp_path / "mf").allowed == ["colour"]
+    with pytest.raises(UsageError, match="lie apart"):
+        convert(tmp_path / "ms", source / "mf", to="mindformers-mcore", progress=False)
+
+
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize(("family", "target", "changes"), WAYS)
 def test_there_and_back_is_byte_for_byte(

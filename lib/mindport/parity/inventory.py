@@ -7,10 +7,13 @@ rotary factor behind a short text. So these are held against the source one by o
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mindport.config import from_dict
 from mindport.config.model_config import ModelConfig
@@ -103,10 +106,20 @@ def _expected(source: Path, dtype: str, allow: list[str], traced: Mapping[str, s
 def _fields(source: ModelConfig, converted: ModelConfig) -> tuple[tuple[str, str, str], ...]:
     names = [field.name for field in dataclasses.fields(ModelConfig)]
     values: list[tuple[str, Any, Any]] = [(name, getattr(source, name), getattr(converted, name)) for name in names]
-    return tuple((name, str(theirs), str(ours)) for name, theirs, ours in values if theirs != ours)
+    return tuple((name, *_told(theirs, ours)) for name, theirs, ours in values if theirs != ours)
+
+
+def _told(theirs: Any, ours: Any) -> tuple[str, str]:
+    """Both in short, or in full where the short forms are alike: a rope's lists of divisors."""
+    return (str(theirs), str(ours)) if str(theirs) != str(ours) else (repr(theirs), repr(ours))
 
 
 def _rotations(reference: Trace, ours: Trace) -> tuple[tuple[int, float], ...]:
     names = [name for name in reference.arrays if name.startswith(rotation.PREFIX)]
-    found = [(int(name.removeprefix(rotation.PREFIX)), metrics.error(ours[name], reference[name])) for name in names]
+    found = [(int(name.removeprefix(rotation.PREFIX)), _apart(ours[name], reference[name])) for name in names]
     return tuple(sorted(found))
+
+
+def _apart(ours: np.ndarray, reference: np.ndarray) -> float:
+    """Infinity when another number of pairs is rotated."""
+    return metrics.error(ours, reference) if ours.shape == reference.shape else math.inf
