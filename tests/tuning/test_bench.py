@@ -7,21 +7,20 @@ import time
 import pytest
 
 from mindport.errors import UsageError
-from mindport.tuning import bench, harness
+from mindport.tuning import bench
 from mindport.tuning.harness import Benchmark, Case, Timing, compare
 
 
-def test_contestants_take_turns(monkeypatch):
-    monkeypatch.setattr(harness, "REPEATS", 3)
+def test_contestants_take_turns():
     order: list[str] = []
-    case = compare("c", {"ours": lambda: order.append("o"), "peer": lambda: order.append("p")}, work=1, unit="u")
+    both = {"ours": lambda: order.append("o"), "peer": lambda: order.append("p")}
+    case = compare("c", both, work=1, unit="u", repeats=3)
     assert "".join(order) == "op" * 4  # one round to warm up, three counted
     assert list(case.timings) == ["ours", "peer"]
 
 
-def test_the_slower_one_has_the_ratio_above_one(monkeypatch):
-    monkeypatch.setattr(harness, "REPEATS", 2)
-    case = compare("c", {"ours": lambda: time.sleep(0.02), "peer": lambda: None}, work=1, unit="u")
+def test_the_slower_one_has_the_ratio_above_one():
+    case = compare("c", {"ours": lambda: time.sleep(0.02), "peer": lambda: None}, work=1, unit="u", repeats=2)
     assert case.ratios["peer"] > 1
 
 
@@ -42,7 +41,9 @@ def test_an_unknown_benchmark_is_refused():
 def test_conversion_is_timed_both_ways(monkeypatch):
     from mindport.tuning import conversion
 
-    monkeypatch.setattr(harness, "REPEATS", 1)
-    monkeypatch.setattr(conversion, "MODEL", {**conversion.MODEL, "num_hidden_layers": 2, "vocab_size": 64})
-    names = [case.name for case in conversion.cases()]
-    assert names == ["to mindspore", "to huggingface"]
+    monkeypatch.setattr(conversion, "REPEATS", 1)
+    small = {"num_hidden_layers": 2, "vocab_size": 64, "hidden_size": 64, "intermediate_size": 96}
+    monkeypatch.setattr(conversion, "MODEL", {**conversion.MODEL, **small})
+    found = conversion.cases()
+    assert [case.name for case in found] == ["to mindspore", "to huggingface"]
+    assert 0 < found[0].memory["of these before MB"] <= found[0].memory["peak MB"]

@@ -446,3 +446,16 @@ def test_a_target_that_cannot_be_written_is_a_file_error(place: str, tmp_path: P
     (tmp_path / "a file").write_text("")
     with pytest.raises(FileError, match=r"nothing was kept|cannot hold"):
         convert(make(tmp_path / "hf"), tmp_path / place, **QUIET)
+
+
+def test_a_long_job_says_beforehand_what_it_will_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from mindport.weights import converter
+
+    convert(make(tmp_path / "hf"), tmp_path / "short")
+    assert "converting" not in capfd.readouterr().err
+    monkeypatch.setattr(converter, "RATE", 1000.0)
+    convert(tmp_path / "hf", tmp_path / "long")
+    said = capfd.readouterr().err.splitlines()[0]
+    assert "tensors: about" in said and "of disk" in said and "the largest of" in said

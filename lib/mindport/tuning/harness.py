@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mindport.results import Result
@@ -28,12 +28,13 @@ class Timing:
 
 @dataclass(frozen=True)
 class Case:
-    """One case: what was timed, by contestant; the first contestant is ours."""
+    """One case: what was timed, by contestant, and what memory ours took; the first contestant is ours."""
 
     name: str
     timings: dict[str, Timing]
     work: float
     unit: str
+    memory: dict[str, float] = field(default_factory=dict)
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -67,13 +68,18 @@ class Benchmark(Result):
             for case in self.cases
             for who, t in case.timings.items()
         ]
-        return (Table(self.name, ("case", "who", "median s", "fastest s", "slowest s", "rate"), rows),)
+        times = Table(self.name, ("case", "who", "median s", "fastest s", "slowest s", "rate"), rows)
+        kept = [(case.name, what, figure) for case in self.cases for what, figure in case.memory.items()]
+        return (times, Table("memory", ("case", "what", "figure"), kept)) if kept else (times,)
 
     def as_dict(self) -> dict[str, Any]:
         return {**super().as_dict(), "ratios": {case.name: case.ratios for case in self.cases}}
 
 
-def compare(name: str, contestants: Mapping[str, Callable[[], object]], *, work: float, unit: str) -> Case:
+def compare(
+    name: str, contestants: Mapping[str, Callable[[], object]], *, work: float, unit: str, repeats: int = REPEATS,
+    memory: Mapping[str, float] | None = None,
+) -> Case:  # fmt: skip
     """Time the contestants in turn, after one round to warm up; ours comes first.
 
     Args:
@@ -81,13 +87,15 @@ def compare(name: str, contestants: Mapping[str, Callable[[], object]], *, work:
         contestants: what to time, by name.
         work: amount done by one call, for the rate.
         unit: of the rate ("MB/s").
+        repeats: rounds that count.
+        memory: figures to keep with the case.
     """
     seconds: dict[str, list[float]] = {who: [] for who in contestants}
-    for repeat in range(REPEATS + 1):
+    for repeat in range(repeats + 1):
         for who, call in contestants.items():
             start = time.perf_counter()
             call()
             if repeat:
                 seconds[who].append(time.perf_counter() - start)
     timings = {who: Timing(statistics.median(s), min(s), max(s)) for who, s in seconds.items()}
-    return Case(name, timings, work, unit)
+    return Case(name, timings, work, unit, dict(memory or {}))

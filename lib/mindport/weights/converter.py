@@ -11,6 +11,7 @@ from __future__ import annotations
 import glob
 import math
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -37,6 +38,7 @@ from mindport.weights.wrappers import wrappers_of
 from mindport.weights.writers import SafetensorsFiles, WeightWriter, nbytes
 
 HUGGINGFACE = "huggingface"
+RATE = 300e6  # bytes a second, of `mindport bench convert` on two cores
 THREADS = 2  # that read back; hashing leaves the interpreter to the others
 
 
@@ -143,7 +145,7 @@ def _write(
 ) -> ConversionReport:  # fmt: skip
     """Run a job into a new converted directory; `source` is asked for when the weights are done."""
     dst, target = options.dst, TARGETS[options.to]
-    _check_disk(dst, job.layout.nbytes)
+    _before(options, job)
     with atomic_directory(dst, overwrite=options.overwrite) as aside:
         writer: WeightWriter
         if options.file_format == "ckpt":
@@ -165,7 +167,7 @@ def _export(options: _Options) -> ConversionReport:
     weights = _open(options)
     manifest = weights.manifest
     job = export_job(weights, options.dtype)
-    _check_disk(dst, job.layout.nbytes)
+    _before(options, job)
     with atomic_directory(dst, overwrite=options.overwrite) as aside:
         written = _run(job, SafetensorsFiles(aside, job.layout), aside, options.progress, manifest.source)
         copy_companions(src, aside, manifest.rewritten)
@@ -366,10 +368,15 @@ def _check_replaceable(dst: Path, to: str) -> None:
                          do="name another target, or remove it yourself")  # fmt: skip
 
 
-def _check_disk(dst: Path, needed: int) -> None:
-    """Stop before the first byte when the disk cannot hold the result."""
-    parent = next(path for path in dst.resolve().parents if path.exists())
+def _before(options: _Options, job: Job) -> None:
+    """Say what it will take, and stop before the first byte when the disk cannot hold the result."""
+    parent, needed = next(path for path in options.dst.resolve().parents if path.exists()), job.layout.nbytes
     free = shutil.disk_usage(parent).free
+    if options.progress and needed > RATE:  # a short job says nothing
+        largest = max((nbytes(*spec) for spec in (*job.sources.values(), *job.targets.values())), default=0)
+        print(f"converting {len(job.sources)} tensors: about {needed / RATE:,.0f} s, {_size(needed)} of disk "
+              f"({_size(free)} free), at most three tensors in memory, the largest of {_size(largest)}",
+              file=sys.stderr, flush=True)  # fmt: skip
     if needed > free:
         raise FileError("the disk cannot hold the result", where=parent, got=f"{_size(free)} free",
                         expected=_size(needed), do="free some space, or name another disk")  # fmt: skip

@@ -34,11 +34,14 @@ class _Lines:
     """A line every tenth of the way, but not more than one a second: a short job says nothing."""
 
     def __init__(self, what: str, total: int) -> None:
-        self.what, self.total, self.done, self.said, self.at = what, total, 0, 0, time.monotonic()
+        self.what, self.total, self.done, self.said = what, total, 0, 0
+        self.began = self.at = time.monotonic()
 
     def __call__(self, done: int) -> None:
         self.done += done
         tenth = 10 * self.done // max(self.total, 1)
         if tenth > self.said and time.monotonic() - self.at >= 1:
             self.said, self.at = tenth, time.monotonic()
-            print(f"{self.what}: {10 * tenth} % of {self.total / 1e6:,.0f} MB", file=sys.stderr, flush=True)
+            left = (self.at - self.began) * (self.total - self.done) / self.done
+            print(f"{self.what}: {10 * tenth} % of {self.total / 1e6:,.0f} MB, about {left:,.0f} s left",
+                  file=sys.stderr, flush=True)  # fmt: skip
