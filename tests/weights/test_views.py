@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mindport.config import read_config
+from mindport.config.targets import TARGETS
 from mindport.errors import UsageError
 from mindport.weights import (
     bias_census,
@@ -103,9 +104,38 @@ def test_one_tensor_on_both_sides(tmp_path: Path) -> None:
     source = make(tmp_path / "hf", "gpt2")
     convert(source, tmp_path / "ms", progress=False)
     table = tensor_under_each_name(source, tmp_path / "ms", "blocks.1.attn.v.weight")
-    assert [row[1] for row in table.rows] == ["transformer.h.1.attn.c_attn.weight", "blocks.1.attn.v.weight"]
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert list(rows) == ["Hugging Face", "mindspore", "mindformers-gpt2"]
+    assert rows["Hugging Face"][:3] == ("transformer.h.1.attn.c_attn.weight", "split_qkv", (24, 72))
+    assert rows["mindspore"][:3] == ("blocks.1.attn.v.weight", "same", (24, 24))
+    assert rows["mindformers-gpt2"][0] == "backbone.blocks.1.attention.dense3.weight"
     with pytest.raises(UsageError, match="no such parameter"):
         tensor_under_each_name(source, tmp_path / "ms", "blocks.1.attn.x")
+
+
+def test_a_tensor_is_shown_as_each_target_writes_it(tmp_path: Path) -> None:
+    source = make(tmp_path / "hf", "llama", hidden_size=24)
+    convert(source, tmp_path / "ms", progress=False)
+    name = "blocks.1.attn.v.weight"
+    rows = {row[0]: row[1:] for row in tensor_under_each_name(source, tmp_path / "ms", name).rows}
+    assert list(rows) == ["Hugging Face", *(target for target in TARGETS if target != "mindformers-gpt2")]
+    assert rows["mindformers-llama"][0] == "model.layers.1.attention.wv.weight"
+    for target in rows.keys() - {"Hugging Face", "mindspore"}:
+        convert(source, tmp_path / target, to=target, progress=False)
+        foreign, _, shape, _, first = rows[target]
+        written = load_file(tmp_path / target / "model.safetensors")[foreign]
+        assert written.shape == shape and [f"{x:.4g}" for x in written.reshape(-1)[:3]] == first
+
+
+def test_tensors_that_a_target_could_not_join_are_not_joined(tmp_path: Path) -> None:
+    source = make(tmp_path / "hf", "llama")
+    tensors = load_file(source / "model.safetensors")
+    name = "model.layers.1.self_attn.q_proj.weight"
+    save_file({**tensors, name: tensors[name].astype("float16")}, source / "model.safetensors")
+    convert(source, tmp_path / "ms", progress=False)
+    rows = {row[0]: row[1:] for row in tensor_under_each_name(source, tmp_path / "ms", "blocks.1.attn.k.weight").rows}
+    assert rows["mindformers-mcore"][3:] == ("float16, float32, float32", "several precisions, not joined")
+    assert rows["mindspore"][3] == "float32"
 
 
 def test_the_policies_say_what_they_would_cost(tmp_path: Path) -> None:

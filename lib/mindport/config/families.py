@@ -1,4 +1,4 @@
-"""The page of the families, written from their tables: `python -m mindport.config.families > docs/families.md`."""
+"""What each family needs, read off its tables; all of it: `python -m mindport.config.families > docs/families.md`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mindport.config.dialect import REQUIRED, Derived, Dialect
 from mindport.config.dialects import DIALECTS
 from mindport.config.dialects.common import REFUSED
 from mindport.config.model_config import ModelConfig
+from mindport.tables import Table
 
 COMMAND = "python -m mindport.config.families > docs/families.md"
 FEATURES = (  # the fields of ModelConfig in which families differ, in the order of the forward pass
@@ -74,6 +75,13 @@ def page() -> str:
         _table(("what", "test", "limit"), [(what, _code(test), limit) for what, test, limit in PROOFS]),
     ]
     return "\n".join(parts)
+
+
+def feature_table(*families: Dialect) -> Table:
+    """What each of some families needs: a key of config.json and its default, a value the family fixes, or nothing."""
+    chosen = list({family.model_type: family for family in families}.values())
+    rows = [tuple(cell.replace("`", "") for cell in row) for row in _features(chosen)]  # Markdown is for the page
+    return Table("What a family needs", ("feature", *(family.model_type for family in chosen)), rows)
 
 
 def _features(families: Sequence[Dialect]) -> list[tuple[str, ...]]:

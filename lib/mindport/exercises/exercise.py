@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -14,14 +13,15 @@ class Exercise:
 
     Attributes:
         question: what is asked, one or two sentences.
-        check: true for a right answer; it may raise on an answer of another kind, which then counts as wrong.
+        check: true for a right answer, which comes first, then what is given by name. It may raise on an answer of
+            another kind, which then counts as wrong; the words of a `MappingError` are shown as the reason.
         hints: a nudge, then most of the way.
         solution: the answer and why.
         expects: the kind of answer ("an integer"), said when `check` cannot use the one given.
     """
 
     question: str
-    check: Callable[[Any], bool]
+    check: Callable[..., bool]
     hints: tuple[str, str]
     solution: str
     expects: str = "an answer of another kind"

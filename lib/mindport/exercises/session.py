@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mindport.errors import BackendError, FileError, UsageError, some
+from mindport.errors import BackendError, FileError, MappingError, UsageError, some
 from mindport.exercises.exercise import Exercise, Skip
 from mindport.exercises.registry import registry
 from mindport.files import read_json, write_json
@@ -80,9 +80,15 @@ class Exercises:
         """What is asked."""
         return self._note("question", f"{name}\n{self._exercise(name).question}")
 
-    def check(self, name: str, answer: Any) -> Note:
-        """Judge an answer; None shows the question and is "not attempted", and `Skip(why)` is "skipped"."""
-        state, text = _judge(self._exercise(name), answer)
+    def check(self, name: str, answer: Any, **given: Any) -> Note:
+        """Judge an answer; None shows the question and is "not attempted", and `Skip(why)` is "skipped".
+
+        Args:
+            name: the exercise.
+            answer: what the learner says.
+            given: what the question is about, where that is the learner's own model.
+        """
+        state, text = _judge(self._exercise(name), answer, given)
         progress = self._of(name)
         progress.tries += state in ("right", "wrong")
         if progress.state != "right":
@@ -152,16 +158,18 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _judge(exercise: Exercise, answer: Any) -> tuple[str, str]:
+def _judge(exercise: Exercise, answer: Any, given: Mapping[str, Any]) -> tuple[str, str]:
     """The state, and what to add to the exercise's name."""
     if answer is None:
         return "not attempted", f"\n{exercise.question}"
     if isinstance(answer, Skip):
         return "skipped", f" ({answer.why})"
     try:
-        return ("right" if exercise.check(answer) else "wrong"), ""
+        return ("right" if exercise.check(answer, **given) else "wrong"), ""
     except BackendError as error:
         return "skipped", f" ({error.what})"
+    except MappingError as error:  # the planner's own words tell more than any of ours
+        return "wrong", f"\n{error}"
     except Exception:  # any answer may be typed into a notebook; the checker need not foresee them
         kind = "this text cannot be read" if isinstance(answer, str) else f"this is of type {type(answer).__name__}"
         return "wrong", f": {kind}, the check expects {exercise.expects}"

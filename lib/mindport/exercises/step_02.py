@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
+from mindport.config import ModelConfig
+from mindport.config.dialect import Dialect
 from mindport.exercises.exercise import Exercise, words
+from mindport.weights import plan, with_name
+from mindport.weights.names import pattern
 
 EXERCISES = {
     "02.shape": Exercise(
@@ -42,7 +47,26 @@ EXERCISES = {
         "meant, and the way back swaps the two again. Only computing with the weights tells k from v.",
         expects="one of the five words",
     ),
+    "02.repair": Exercise(
+        question="The table `broken` has one wrong name, in the row of blocks.{}.attn.o.weight. "
+        "Write the name that makes the accounts close, as the family's files have it, {} for the layer.",
+        check=lambda answer, broken, config, shapes: _closes(answer, broken, config, shapes),
+        hints=(
+            "Each row of the table is missing or found, each tensor of the files unexpected or used.",
+            "Missing is the table's wrong name. The right one is listed as unexpected; its number is a layer's.",
+        ),
+        solution="The unexpected name, with {} for the layer: in a llama model.layers.{}.self_attn.o_proj.weight, in a "
+        "GPT-2 h.{}.attn.c_proj.weight. Nothing is missing then, and nothing unexpected.",
+        expects='a name as text, such as "model.layers.{}.mlp.up_proj.weight"',
+    ),
 }
+WRONG_ROW = "blocks.{}.attn.o.weight"
+
+
+def _closes(answer: str, broken: Dialect, config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether the table with this name plans; raises `MappingError` with what is left over."""
+    name = pattern(answer.strip()).removeprefix(broken.prefix)  # a name with a layer's number is as right
+    return bool(plan(with_name(broken, WRONG_ROW, name), config, shapes).steps)
 
 
 def _sizes(answer: Any) -> list[float]:

@@ -5,6 +5,7 @@ from mindport.weights.converter import convert
 from mindport.weights.names import natural
 from mindport.weights.plan import Plan, plan
 from mindport.weights.readers import open_hf
+from mindport.weights.repair import break_row, with_name
 from mindport.weights.round_trip import RoundTrip, verify_round_trip
 from mindport.weights.store import Weights, load, open_converted
 from mindport.weights.views import (
@@ -24,6 +25,7 @@ __all__ = [
     "RoundTrip",
     "Weights",
     "bias_census",
+    "break_row",
     "convert",
     "dtype_policy",
     "key_difference",
@@ -36,4 +38,5 @@ __all__ = [
     "rename_table",
     "tensor_under_each_name",
     "verify_round_trip",
+    "with_name",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +15,14 @@ import numpy as np
 from mindport.config import ModelConfig, dialect_for, inspect_config, schema
 from mindport.config.dialect import Dialect
 from mindport.config.schema import LAYER
-from mindport.config.targets import Target
+from mindport.config.targets import TARGETS, Target
 from mindport.errors import ConfigError, UsageError, some
 from mindport.results import Result
 from mindport.tables import Table
 from mindport.weights.dtypes import CODES, NUMPY
 from mindport.weights.jobs import moves
 from mindport.weights.names import by_pattern, natural, pattern
-from mindport.weights.plan import foreign_shapes, named_by, plan, table
+from mindport.weights.plan import Step, foreign_shapes, named_by, plan, table
 from mindport.weights.readers import open_hf
 from mindport.weights.store import load
 
@@ -152,7 +153,9 @@ def dtype_policy(src: Path | str) -> Table:
 
 
 def tensor_under_each_name(src: Path | str, directory: Path | str, name: str) -> Table:
-    """One hub parameter on both sides: names, shapes, precisions and first values, before and after.
+    """One hub parameter in the source and under each target that can hold the model: where it lies, and how.
+
+    A tensor that holds several parameters (a fused QKV) is shown whole, as that side stores it.
 
     Raises:
         UsageError: the model has no such parameter.
@@ -163,11 +166,21 @@ def tensor_under_each_name(src: Path | str, directory: Path | str, name: str) ->
     step = next((step for step in made.steps if name in step.hub), None)
     if step is None:
         raise UsageError("no such parameter", got=name, expected=some(weights, 5))
-    x, y = reader.read(step.foreign), weights[name]
-    return Table(f"{name}, by layout {step.layout.name}", ("side", "name", "shape", "dtype", "first values"), [
-        ("Hugging Face", step.foreign, x.shape, str(x.dtype), _first(x)),
-        ("MindSpore", name, y.shape, str(y.dtype), _first(y)),
-    ])  # fmt: skip
+    rows = [_stored("Hugging Face", step, [reader.read(step.foreign)])]
+    for target in TARGETS.values():
+        if not target.unmet(weights.config):
+            step = next(step for step in table(target.dialect, weights.config).steps if name in step.hub)
+            parts = [weights[part] for part in step.hub]
+            one = len({part.dtype for part in parts}) == 1  # else the conversion refuses to join them
+            rows.append(_stored(target.name, step, [step.layout.to_foreign(parts)] if one else parts))
+    return Table(f"{name} under each name", ("side", "name", "layout", "shape", "dtype", "first values"), rows)
+
+
+def _stored(side: str, step: Step, tensors: Sequence[np.ndarray]) -> tuple[object, ...]:
+    """A row: the tensor as a side stores it; several that it cannot join have no common first values."""
+    dtypes = ", ".join(str(x.dtype) for x in tensors)
+    first = _first(tensors[0]) if len(tensors) == 1 else "several precisions, not joined"
+    return side, step.foreign, step.layout.name, step.foreign_shape, dtypes, first
 
 
 def _first(x: np.ndarray) -> list[str]:

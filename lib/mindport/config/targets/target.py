@@ -53,14 +53,17 @@ class Target:
     needs: tuple[Need, ...] = ()
     config_json: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
+    def unmet(self, config: ModelConfig) -> list[str]:
+        """The demands that a model does not meet, in words; none when the network can hold it."""
+        return [need.what for need in self.needs if not need.met(config)]
+
     def check(self, config: ModelConfig, where: object = None) -> None:
         """Stop a model that the network cannot hold.
 
         Raises:
             ConfigError: names every demand that is not met.
         """
-        broken = [need.what for need in self.needs if not need.met(config)]
-        if broken:
+        if broken := self.unmet(config):
             raise ConfigError(
                 f"{self.name} cannot hold this model", where=where, got=f"{config.model_type}: not true that it has "
                 + "; ".join(broken), expected=f"what {self.network} computes", do="choose another target",
