@@ -37,6 +37,8 @@ from mindport.parity.metrics import next_token_loss
 from mindport.parity.taps import LOGITS, Tap, is_residual, taps
 from mindport.parity.trace import Trace, write_trace
 from mindport.weights.digests import expected_digests
+from mindport.weights.plan import unwrapped
+from mindport.weights.readers import open_hf
 
 DIFFERENT = 8  # token ids, at least, in an input that shows something
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -102,9 +104,11 @@ def load(directory: Path, dialect: Dialect, config: ModelConfig) -> Any:
     settings.num_hidden_layers = config.num_hidden_layers
     if getattr(settings, "layer_types", None) is not None:
         settings.layer_types = settings.layer_types[: config.num_hidden_layers]
+    weights = _unwrapped(directory, dialect, config)
     model, found = kind.from_pretrained(
-        directory,
+        None if weights else directory,
         config=settings,
+        state_dict=weights or None,
         dtype=torch.float32,
         attn_implementation="eager",
         local_files_only=True,
@@ -113,6 +117,14 @@ def load(directory: Path, dialect: Dialect, config: ModelConfig) -> Any:
     if bad := [*found["missing_keys"], *found["mismatched_keys"]]:
         raise MappingError("the reference finds no weights for its parameters", where=directory, got=some(bad))
     return model.eval()
+
+
+def _unwrapped(directory: Path, dialect: Dialect, config: ModelConfig) -> dict[str, torch.Tensor]:
+    """The weights by the class's names, which `from_pretrained` would not find behind a wrapper's prefix; empty
+    where there is none, and it reads the files itself."""
+    reader = open_hf(directory)
+    names = unwrapped(dialect, config, reader.infos)
+    return {plain: torch.from_numpy(reader.read(name).astype(np.float32)) for plain, name in names.items()}
 
 
 def _rotary(model: Any) -> Any:

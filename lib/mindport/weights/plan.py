@@ -132,6 +132,17 @@ def named_by(dialect: Dialect, config: ModelConfig, names: Iterable[str]) -> lis
     return [*foreign_shapes(table(dialect, config, prefix)), *sorted(extra & names)]
 
 
+def unwrapped(dialect: Dialect, config: ModelConfig, names: Iterable[str]) -> dict[str, str]:
+    """The name that the family's class gives a tensor of the model → the one with wrappers that the file gives it;
+    empty where no wrapper stands before the names."""
+    names = set(names)
+    prefix = _prefix(dialect, config, names, None)
+    if not wrappers_of(dialect, prefix):
+        return {}
+    pairs = zip(table(dialect, config).steps, table(dialect, config, prefix).steps, strict=True)
+    return {plain.foreign: step.foreign for plain, step in pairs if step.foreign in names}
+
+
 def foreign_shapes(made: Plan) -> dict[str, Shape]:
     """Foreign tensor → the shape it must have."""
     return {step.foreign: step.foreign_shape for step in made.steps}
