@@ -132,7 +132,9 @@ def test_other_weight_files_beside_the_model_do_not_matter(case, tmp_path):
     shutil.copy(tmp_path / "source" / "model.safetensors", tmp_path / "source" / "consolidated.safetensors")
     from mindport.parity.identity import identity, same_model
 
-    same_model(identity(tmp_path / "source"), model.converted)
+    found = identity(tmp_path / "source")
+    assert list(found["weights"]) == ["model.safetensors"]
+    same_model(found, model.converted)
 
 
 def test_a_trace_is_written_with_what_it_needs(case, tmp_path):

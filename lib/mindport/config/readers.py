@@ -25,11 +25,7 @@ LAYERS = 10_000  # the deepest published models have some hundreds
 
 def number(text: str, read: Callable[[Any], Any]) -> int | float | None:
     """The number that `text` writes and `read` takes; None when there is none, or `read` takes the text itself."""
-    try:
-        read(text)
-    except ValueError:
-        pass
-    else:
+    if _takes(read, text):
         return None
     for kind in (int, float):
         try:
@@ -38,6 +34,15 @@ def number(text: str, read: Callable[[Any], Any]) -> int | float | None:
         except ValueError:
             continue
     return None
+
+
+def _takes(read: Callable[[Any], Any], value: Any) -> bool:
+    """Whether a reader accepts a value as it is."""
+    try:
+        read(value)
+    except ValueError:
+        return False
+    return True
 
 
 def positive_int(value: Any) -> int:
