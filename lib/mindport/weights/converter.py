@@ -38,7 +38,7 @@ from mindport.weights.wrappers import wrappers_of
 from mindport.weights.writers import SafetensorsFiles, WeightWriter, nbytes
 
 HUGGINGFACE = "huggingface"
-RATE = 300e6  # bytes a second, of `mindport bench convert` on two cores
+RATE = 500e6  # bytes a second, of `mindport bench convert` on two cores
 THREADS = 2  # that read back; hashing leaves the interpreter to the others
 
 
