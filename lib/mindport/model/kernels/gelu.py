@@ -6,12 +6,14 @@ import math
 
 from mindspore import Tensor, ops
 
+from mindport.model.kernels.native import native, refusal
 from mindport.model.kernels.selector import Kernel, select
 
 
 def gelu(*, approximate: bool) -> Kernel:
     """The tanh approximation, or the erf form; called as `(x)`, any shape. They differ by up to 4.7e-4."""
-    return select("gelu", {"ascend": Ascend, "reference": Tanh if approximate else Erf}, approximate=approximate)
+    paths = {"ascend": Ascend, "cpu": Cpu, "reference": Tanh if approximate else Erf}
+    return select("gelu", paths, approximate=approximate)
 
 
 class Erf(Kernel):
@@ -50,3 +52,19 @@ class Ascend(Kernel):
 
     def construct(self, x: Tensor) -> Tensor:
         return self.gelu(x, self.approximate)
+
+
+class Cpu(Kernel):
+    """One pass over x in C++ (cpp/gelu.cc); its gradient is another, from x alone."""
+
+    def __init__(self, *, approximate: bool) -> None:
+        super().__init__()
+        grad = native("gelu_tanh_grad", lambda x, dy: x)
+        self.gelu = native("gelu_tanh", lambda x: x, lambda x, y, dy: (grad(x, dy),))
+
+    @staticmethod
+    def refuses(*, approximate: bool) -> str | None:
+        return refusal() if approximate else "the tanh form"
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.gelu(x)

@@ -1,0 +1,71 @@
+// Vectors of floats by the compiler's own vector extensions: one source for AVX-512, AVX2, NEON and plain SSE.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+
+typedef float Vec __attribute__((vector_size(LANES * 4)));
+typedef int32_t Ints __attribute__((vector_size(LANES * 4)));  // also what a comparison of two Vec gives: 0 or -1
+typedef float Unaligned __attribute__((vector_size(LANES * 4), aligned(4)));
+
+static inline Vec splat(float x) { return (Vec){} + x; }
+static inline Vec load(const float* p) { return *(const Unaligned*)p; }
+static inline void store(float* p, Vec x) { *(Unaligned*)p = x; }
+
+// The first n < LANES floats; the rest of the vector is `rest`, and memory beyond is neither read nor written.
+static inline Vec load_part(const float* p, int64_t n, float rest = 0.f) {
+  Vec x = splat(rest);
+  memcpy(&x, p, n * sizeof(float));
+  return x;
+}
+static inline void store_part(float* p, Vec x, int64_t n) { memcpy(p, &x, n * sizeof(float)); }
+
+static inline Vec as_floats(Ints x) { return (Vec)x; }  // the bits
+static inline Ints as_ints(Vec x) { return (Ints)x; }
+static inline Vec to_floats(Ints x) { return __builtin_convertvector(x, Vec); }  // the numbers
+static inline Ints to_ints(Vec x) { return __builtin_convertvector(x, Ints); }
+
+static inline Vec choose(Ints mask, Vec yes, Vec no) { return mask ? yes : no; }
+static inline Vec max(Vec a, Vec b) { return choose(a > b, a, b); }  // b when either is NaN
+static inline Vec min(Vec a, Vec b) { return choose(a < b, a, b); }
+
+static inline float sum(Vec x) {
+  float total = 0.f;
+  for (int i = 0; i < LANES; i++) total += x[i];
+  return total;
+}
+static inline float largest(Vec x) {
+  float top = x[0];
+  for (int i = 1; i < LANES; i++) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
+// e^x within 1.5 units in the last place. 0 below -87.3, where a float becomes denormal, inf above 88.7; NaN stays.
+static inline Vec exp(Vec x) {
+  const float round = 12582912.f;  // 1.5 * 2^23: adding it leaves the nearest whole number in the low bits
+  Vec clipped = choose(x < -87.33654f, splat(-87.33654f), choose(x > 88.72283f, splat(88.72283f), x));
+  Vec shifted = clipped * 1.44269504f + round;
+  Vec n = shifted - round;
+  Vec r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;  // ln 2 in two parts
+  Vec p = splat(1.9875691500e-4f);  // Cephes expf
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.f;
+  Ints k = as_ints(shifted) - as_ints(splat(round)), half = k >> 1;  // 2^k in two steps: 2^128 is not a float
+  p = p * as_floats((half + 127) << 23) * as_floats((k - half + 127) << 23);
+  p = choose(x < -87.33654f, splat(0.f), p);
+  p = choose(x > 88.72283f, splat(__builtin_inff()), p);
+  return choose(x != x, x, p);
+}
+
+static inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp(-x)); }

@@ -1,0 +1,40 @@
+"""A function of the C++ library as a MindSpore operator, with a gradient.
+
+Numbers that a function needs (a scale, an epsilon) are passed to it as one more input, a small constant tensor; an
+operator's gradient is a tuple with one entry for each input, so such a tensor stands for its own, which nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mindspore as ms
+from mindspore import ops
+
+from mindport.model.kernels.library import library, unavailable
+
+
+def native(function: str, shape: Callable[..., Any], gradient: Callable[..., tuple[Any, ...]] | None = None, *,
+           outputs: int = 1) -> ops.Custom:  # fmt: skip
+    """An operator that runs `function`, which is defined by OPERATOR in cpp/; its outputs are float32.
+
+    Args:
+        function: its name.
+        shape: shapes of the inputs → shape of the output, or a tuple of as many as `outputs`.
+        gradient: (*inputs, output(s), gradient(s) of the output(s)) → one gradient for each input.
+        outputs: how many there are.
+    """
+
+    def dtype(*inputs: Any) -> Any:
+        return ms.float32 if outputs == 1 else (ms.float32,) * outputs
+
+    return ops.Custom(f"{library()}:{function}", shape, dtype, "aot", bprop=gradient)
+
+
+def refusal(dtype: str = "float32") -> str | None:
+    """What the C++ kernels need that is not so here: a precision, a compiler; None when nothing is missing."""
+    if dtype != "float32":
+        return f"float32, not {dtype}"
+    missing = unavailable()
+    return None if missing is None else f"a C++ compiler: {missing}"
