@@ -19,7 +19,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from mindport.errors import BackendError
+from mindport.errors import BackendError, FileError, MindPortError
 from mindport.files import atomic_file
 from mindport.sources import cache_directory
 
@@ -37,6 +37,7 @@ def library() -> Path:
 
     Raises:
         BackendError: there is no compiler, or it refuses the sources.
+        FileError: the cache cannot be written.
     """
     command = _compiler()
     target = cache_directory() / "kernels" / f"kernels-{_key(command)}.so"
@@ -52,7 +53,7 @@ def unavailable() -> str | None:
     """Why there is no library here, in one line; None when there is one."""
     try:
         library()
-    except BackendError as error:
+    except MindPortError as error:
         return error.what if error.got is None else f"{error.what} ({error.got})"
     return None
 
@@ -63,7 +64,7 @@ def _compiler() -> list[str]:
     if not shutil.which(words[0]):
         raise BackendError("the C++ kernels need a compiler, and there is none", where="PATH",
                            got=f"no {named or ' or '.join(COMPILERS)}",
-                           do="install g++ (Debian, Ubuntu: apt-get install g++), or go on with plain operators")  # fmt: skip
+                           do="install g++ (Debian: apt-get install g++), or go on with plain operators")  # fmt: skip
     return words
 
 
@@ -107,7 +108,12 @@ def _locked(path: Path) -> Iterator[None]:
     """One process at a time; a process that dies lets go of it."""
     import fcntl  # POSIX only, like the compilers that are looked for
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise FileError("the cache of compiled kernels cannot be written", where=path.parent, got=error.strerror,
+                        do="name another place in MINDPORT_CACHE") from None  # fmt: skip
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
