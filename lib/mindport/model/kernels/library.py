@@ -2,8 +2,9 @@
 
     the sources in cpp/  +  the compiler  +  this CPU   →   one file in the user's cache, named after all three
 
-`$CXX` names the compiler, else g++ or clang++ is taken from the PATH. A library is compiled aside under a lock and
-then renamed, so processes that start together compile it once, and one that is killed leaves nothing that loads.
+The compiler is the one that the doctor finds: `$CXX`, else a usual name on the PATH. A library is compiled aside
+under a lock and then renamed, so processes that start together compile it once, and one that is killed leaves nothing
+that loads.
 """
 
 from __future__ import annotations
@@ -13,18 +14,16 @@ import functools
 import hashlib
 import os
 import platform
-import shlex
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from mindport.environment.system import COMPILERS, find_compiler
 from mindport.errors import BackendError, FileError, MindPortError
 from mindport.files import atomic_file
 from mindport.sources import cache_directory
 
 SOURCES = Path(__file__).parent / "cpp"
-COMPILERS = ("g++", "clang++")
 # no -ffast-math: it would take NaN and infinity for impossible, and set the whole process to flush denormals
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
          "-fopenmp", "-fPIC", "-shared")  # fmt: skip
@@ -59,13 +58,12 @@ def unavailable() -> str | None:
 
 
 def _compiler() -> list[str]:
-    named = os.environ.get("CXX")
-    words = shlex.split(named) if named else [next(filter(shutil.which, COMPILERS), COMPILERS[0])]
-    if not shutil.which(words[0]):
+    command = find_compiler(os.environ)
+    if not command:
         raise BackendError("the C++ kernels need a compiler, and there is none", where="PATH",
-                           got=f"no {named or ' or '.join(COMPILERS)}",
+                           got=f"no {os.environ.get('CXX') or ', '.join(COMPILERS)}",
                            do="install g++ (Debian: apt-get install g++), or go on with plain operators")  # fmt: skip
-    return words
+    return command
 
 
 def _key(command: list[str]) -> str:
