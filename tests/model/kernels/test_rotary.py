@@ -19,8 +19,8 @@ from tests.model.reference import MODES
 
 PATHS = ("cpu", "reference")
 # batch, tokens, heads, head_dim, rotary_dim, sequences of cos
-SHAPES = ((1, 1, 1, 8, 8, 1), (2, 7, 3, 24, 24, 2), (2, 65, 1, 80, 32, 1), (1, 1000, 2, 8, 4, 1), (3, 5, 4, 128, 128, 3),
-          (2, 3, 2, 256, 100, 2), (1, 9, 2, 64, 64, 1))  # fmt: skip
+SHAPES = ((1, 1, 1, 8, 8, 1), (2, 7, 3, 24, 24, 2), (2, 65, 1, 80, 32, 1), (1, 1000, 2, 8, 4, 1),
+          (3, 5, 4, 128, 128, 3), (2, 3, 2, 256, 100, 2), (1, 9, 2, 64, 64, 1))  # fmt: skip
 
 
 def made(head_dim: int, rotary_dim: int, path: str = "cpu") -> nn.Cell:
