@@ -6,6 +6,7 @@ A new operator needs a row here (`test_operators.py` says so): cases, each a lis
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from dataclasses import dataclass
 
@@ -39,12 +40,25 @@ def f(*shape: int) -> Array:
     return Array(shape)
 
 
-def numbers(*values: float) -> Array:
-    return Array((len(values),), "float32", values)
+def numbers(*values: float, dtype: str = "float32") -> Array:
+    return Array((len(values),), dtype, values)
+
+
+def ints(*values: int) -> Array:
+    return numbers(*values, dtype="int32")
 
 
 LENGTHS = ((0,), (1,), (7,), (64,), (65,), (1000,), (3, 1, 5), (2, 20000))
 ROWS = ((1,), (65,), (0, 8), (4, 0), (1, 1), (7, 65), (2, 3, 24), (1000, 8), (3, 1000), (65, 80), (130, 256))
+ALIGNED, ENDLESS = -(2**31), 2**31 - 1  # an offset of S − T; no window, no padding
+ATTENTION = (  # B, T, S, H, K, D, window, offset, real tokens of each sequence or of all
+    (1, 1, 1, 1, 1, 8, ENDLESS, ALIGNED, (ENDLESS,)), (2, 7, 7, 6, 2, 24, 1, ALIGNED, (ENDLESS,)),
+    (1, 65, 65, 3, 1, 80, ENDLESS, 0, (ENDLESS,)), (2, 65, 130, 4, 2, 64, 17, ALIGNED, (130, 70)),
+    (1, 3, 200, 2, 2, 128, ENDLESS, 5, (ENDLESS,)), (3, 40, 40, 2, 1, 256, ENDLESS, ALIGNED, (0, 1, 40)),
+    (1, 1000, 1000, 1, 1, 8, 100, ALIGNED, (999,)), (1, 0, 4, 2, 1, 16, ENDLESS, 0, (ENDLESS,)),
+)  # fmt: skip
+LOGITS = ((1, 1), (7, 11), (5, 65), (3, 1000), (4, 2500))
+TENSORS = ((1,), (7, 11), (0,), (20_000,), (3, 5, 2))
 HEADS = ((1, 1, 1, 8, 4), (2, 7, 3, 24, 12), (1, 65, 2, 80, 3), (2, 5, 1, 128, 64), (1, 3, 2, 7, 0), (0, 1, 1, 2, 1))
 
 
@@ -61,12 +75,44 @@ def rotary() -> list[list[Array]]:
     return cases
 
 
+def attention(grad: bool) -> list[list[Array]]:
+    cases = []
+    for b, t, s, h, k, d, window, offset, lengths in ATTENTION:
+        q, kv, sums = f(b, t, h, d), f(b, s, k, d), (b, h, t)
+        inputs = [q, kv, kv, numbers(0.3), ints(window), ints(offset), ints(*lengths)]
+        above = Array(sums, "float32", (500.0,) * math.prod(sums))  # a sum is never less than a score
+        cases.append([*inputs, q, above, q, q, kv, kv] if grad else [*inputs, q, f(*sums)])
+    return cases
+
+
+def cross_entropy(grad: bool) -> list[list[Array]]:
+    cases = []
+    for n, v in LOGITS:
+        labels = ints(*((-100, v - 1, 0) * n)[:n])
+        rest = [f(n, 2), numbers(0.5), f(n, v)] if grad else [f(1), f(n, 2)]
+        cases.append([f(n, v), labels, ints(-100), *rest])
+    return cases
+
+
+def adamw() -> list[list[Array]]:
+    parameters = [f(*shape) for shape in TENSORS]
+    second = [Array(shape, "float32", (0.5,) * math.prod(shape)) for shape in TENSORS]  # no root of less than 0
+    settings = [f(len(TENSORS)), numbers(0.9, 0.999, 1e-8, dtype="float64"), numbers(1e-3), numbers(1.0), ints(3)]
+    return [[*parameters, *parameters, *second, *parameters, *settings, f(1)]]
+
+
 # name → cases
 OPERATORS: dict[str, list[list[Array]]] = {
     **{name: pointwise(2) for name in ("silu", "gelu_tanh", "gelu_erf")},
     **{name: pointwise(3) for name in ("silu_grad", "gelu_tanh_grad", "gelu_erf_grad")},
     **{name: pointwise(3) for name in ("swiglu", "geglu_tanh", "geglu_erf")},
     **{name: pointwise(5) for name in ("swiglu_grad", "geglu_tanh_grad", "geglu_erf_grad")},
+    "attention": attention(grad=False),
+    "attention_grad": attention(grad=True),
+    "cross_entropy": cross_entropy(grad=False),
+    "cross_entropy_grad": cross_entropy(grad=True),
+    "adamw": adamw(),
+    "global_norm": [[f(*shape) for shape in TENSORS] + [f(1)]],
     "rope": rotary(),
     "rope_grad": rotary(),
     "rms_norm": [[f(*s), f(s[-1]), numbers(1e-5, 1), f(*s), f(*s[:-1])] for s in ROWS],

@@ -43,9 +43,18 @@ def test_the_guard_sees_one_element_too_many():
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_it_refuses_another_count_dtype_or_shape(name):
+def test_it_refuses_another_count_or_dtype(name):
     arrays = [array.make() for array in largest(OPERATORS[name])]
     assert call(name, arrays[:-1]) != 0
     for i, array in enumerate(arrays):
-        for wrong in (array.astype(np.float16), np.zeros((*array.shape[:-1], array.shape[-1] + 1), array.dtype)):
-            assert call(name, [*arrays[:i], wrong, *arrays[i + 1 :]]) != 0, (i, wrong.dtype, wrong.shape)
+        assert call(name, [*arrays[:i], np.zeros(array.shape, np.float16), *arrays[i + 1 :]]) != 0, i
+
+
+@pytest.mark.parametrize("name", sorted(set(OPERATORS) - {"global_norm"}))  # which takes tensors of any shapes
+def test_it_refuses_another_shape(name):
+    arrays = [array.make() for array in largest(OPERATORS[name])]
+    for i, array in enumerate(arrays):
+        if (name, i) == ("cross_entropy", 0):  # any number of classes fits the other arrays
+            continue
+        longer = np.zeros((*array.shape[:-1], array.shape[-1] + 1), array.dtype)
+        assert call(name, [*arrays[:i], longer, *arrays[i + 1 :]]) != 0, (i, longer.shape)

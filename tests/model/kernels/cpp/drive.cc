@@ -46,10 +46,11 @@ struct Array {
     if (!(in >> value)) std::cerr << "drive: no number\n", exit(2);
     return value;
   }
-  size_t element() const { return dtype == "float16" ? 2 : 4; }
+  size_t element() const { return dtype == "float64" ? 8 : 4; }
   void set(int64_t i) {
     const bool given = i < (int64_t)values.size();
     if (dtype == "float32") ((float*)memory.get())[i] = given ? values[i] : (i * 2654435761u % 4001) / 1000.f - 2.f;
+    if (dtype == "float64") ((double*)memory.get())[i] = given ? values[i] : 0.;
     if (dtype == "int32") ((int32_t*)memory.get())[i] = given ? (int32_t)values[i] : 0;
   }
 };
