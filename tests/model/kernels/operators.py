@@ -88,7 +88,7 @@ def attention(grad: bool) -> list[list[Array]]:
 def cross_entropy(grad: bool) -> list[list[Array]]:
     cases = []
     for n, v in LOGITS:
-        labels = ints(*((-100, v - 1, 0) * n)[:n])
+        labels = ints(*((v - 1, -100, 0) * n)[:n])
         rest = [f(n, 2), numbers(0.5), f(n, v)] if grad else [f(1), f(n, 2)]
         cases.append([f(n, v), labels, ints(-100), *rest])
     return cases
