@@ -67,6 +67,8 @@ class ModelConfig:
     Attributes:
         model_type: the dialect (Hugging Face's `model_type`) that the checkpoint came in.
         vocab_size, hidden_size, num_hidden_layers, num_attention_heads: as in config.json.
+        padded_vocab: rows of the embedding and of the head where the last ones are padding, which the user declares;
+            token ids stay below `vocab_size`. None when there is none.
         num_key_value_heads: heads of k and v; divides `num_attention_heads` (equal: MHA, one: MQA).
         head_dim: width of one head; need not be hidden_size / num_attention_heads.
         intermediate_size: width of the MLP.
@@ -127,6 +129,7 @@ class ModelConfig:
     eos_token_id: int | tuple[int, ...] | None = None
     pad_token_id: int | None = None
     dtype: str | None = None
+    padded_vocab: int | None = None
 
     def __post_init__(self) -> None:
         if (self.position == "rope") != (self.rope is not None):
@@ -141,6 +144,11 @@ class ModelConfig:
         return replace(self, num_hidden_layers=layers, window=window)
 
     @property
+    def vocab_rows(self) -> int:
+        """Rows of the embedding and of the head, padding included: how many logits there are."""
+        return self.vocab_size if self.padded_vocab is None else self.padded_vocab
+
+    @property
     def rotated(self) -> int:
         """How many dimensions of a head are rotated."""
         return self.head_dim if self.rotary_dim is None else self.rotary_dim
@@ -149,7 +157,7 @@ class ModelConfig:
     def dims(self) -> dict[str, int]:
         """The sizes behind the letters of the schema's shapes."""
         return {
-            "v": self.vocab_size,
+            "v": self.vocab_rows,
             "d": self.hidden_size,
             "t": self.max_position_embeddings,
             "f": self.intermediate_size,

@@ -30,18 +30,19 @@ TEXT = "a number written as text"
 Faults = dict[str, str]  # key of config.json → what would be right
 
 
-def read_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
+def read_config(path: Path | str, allow: Sequence[str] = (), padded_vocab: int | None = None) -> ConfigReport:
     """Read a config.json that must go across.
 
     Args:
         path: a Hugging Face directory, or its config.json.
         allow: unknown keys that the user knows to be harmless.
+        padded_vocab: rows of the embedding, where those beyond vocab_size are padding.
 
     Raises:
         FileError: no config.json there, or not JSON.
         ConfigError: the family is not supported, or a key, field or constraint stops it.
     """
-    report = inspect_config(path, allow)
+    report = inspect_config(path, allow, padded_vocab)
     if not report.ok:
         raise ConfigError(
             "this configuration cannot go across",
@@ -52,7 +53,7 @@ def read_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
     return report
 
 
-def inspect_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
+def inspect_config(path: Path | str, allow: Sequence[str] = (), padded_vocab: int | None = None) -> ConfigReport:
     """As `read_config`, but what stops the configuration is in the report instead of raised."""
     file = find_config(Path(path))
     raw = read_json(file)
@@ -61,12 +62,13 @@ def inspect_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
     dialect = dialect_for(_family(raw), f"{file}: model_type", _remarks(raw))
     plain, written = _numbers(raw, dialect)
     joined, faults = _join(plain, dialect)
-    rows, values = _fields(joined, dialect, faults)
+    rows = _fields(joined, dialect, faults, padded_vocab)
     rows = [replace(row, note=f"{row.note}; {TEXT}") if row.note in written else row for row in rows]
     faults = {_spelled(key, raw, dialect): note for key, note in faults.items()}
     keys = [_key(key, value, dialect, faults, allow) for key, value in raw.items()]
     keys = [replace(row, note=f"{row.note}; {TEXT}") if row.key in written else row for row in keys]
     complete = not faults and all(row.source not in ("missing", "unusable") for row in rows)
+    values = {row.field: row.value for row in rows}
     model = ModelConfig(model_type=dialect.model_type, **values) if complete else None
     vocabulary = read_vocabulary(file.parent, dialect)
     return ConfigReport(
@@ -117,11 +119,14 @@ def _join(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], Fau
     return joined, faults
 
 
-def _fields(raw: Mapping[str, Any], dialect: Dialect, faults: Faults) -> tuple[list[FieldSource], dict[str, Any]]:
+def _fields(
+    raw: Mapping[str, Any], dialect: Dialect, faults: Faults, padded_vocab: int | None
+) -> list[FieldSource]:  # fmt: skip
     rows = [_field(field, raw, dialect, faults) for field in dialect.fields]
     rows = [replace(row, field=name) for row in rows for name in row.field.split()]
     rows += [_constant(name, value, raw, dialect) for name, value in dialect.constants.items()]
-    return rows, {row.field: row.value for row in rows}
+    declared = [] if padded_vocab is None else [FieldSource("padded_vocab", padded_vocab, "explicit", "--padded-vocab")]
+    return rows + declared
 
 
 def _constant(name: str, value: Any, raw: Mapping[str, Any], dialect: Dialect) -> FieldSource:

@@ -18,9 +18,9 @@ class NextTokenLoss(nn.Cell):
     def __init__(self, model: GPT) -> None:
         super().__init__(auto_prefix=False)  # parameters keep the hub's names
         self.model = model
-        self.vocab_size = model.config.vocab_size
+        self.rows = model.config.vocab_rows
         self.loss = kernels.cross_entropy()
 
     def construct(self, ids: Tensor, labels: Tensor) -> Tensor:
         logits = self.model(ids)[:, :-1]  # (B, T-1, V)
-        return self.loss(logits.reshape((-1, self.vocab_size)), labels[:, 1:].reshape((-1,)))
+        return self.loss(logits.reshape((-1, self.rows)), labels[:, 1:].reshape((-1,)))

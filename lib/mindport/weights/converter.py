@@ -34,7 +34,7 @@ from mindport.weights.progress import progress as show_progress
 from mindport.weights.readers import Reader, open_hf, unread
 from mindport.weights.safetensors_io import fingerprint, read_header
 from mindport.weights.store import Weights, open_converted
-from mindport.weights.wrappers import wrappers_of
+from mindport.config.wrappers import wrappers_of
 from mindport.weights.writers import SafetensorsFiles, WeightWriter, nbytes
 
 HUGGINGFACE = "huggingface"

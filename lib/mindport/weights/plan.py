@@ -21,7 +21,7 @@ from mindport.errors import MappingError, some
 from mindport.weights.hints import hints, signs
 from mindport.weights.layouts import Layout, Shape, layout
 from mindport.weights.names import natural
-from mindport.weights.wrappers import prefix_of, wrappers_of
+from mindport.config.wrappers import prefix_of, wrappers_of
 
 HEAD, EMBED = "head.weight", "embed.weight"
 FateName = Literal["converted", "tied", "dropped"]

@@ -23,7 +23,7 @@ from mindport.weights.names import natural
 from mindport.weights.paths import find_shards
 from mindport.weights.plan import foreign_shapes, table
 from mindport.weights.readers import SafetensorsReader
-from mindport.weights.wrappers import is_prefix
+from mindport.config.wrappers import is_prefix
 
 SUFFIXES = (".safetensors", ".ckpt")
 
