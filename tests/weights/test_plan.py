@@ -129,7 +129,7 @@ FAULTS: dict[str, tuple[str, Shapes, Callable[[Shapes], Shapes], tuple[str, ...]
         ("9 missing", "mlp_bias = true"),
     ),
     "untied without a head": ("llama", {}, _drop("lm_head.weight"), ("tie_word_embeddings = false",)),
-    "added tokens": ("llama", {}, _add("lm_head.weight", (42, 20)), ("42 rows", "vocab_size = 41", "resize_token")),
+    "added tokens": ("llama", {}, _add("lm_head.weight", (42, 20)), ("42 rows", "vocab_size says 41", "resize_token")),
     "bitsandbytes": ("llama", {}, _add(L0 + "mlp.up_proj.SCB"), ("quantised", "dequantise")),
     "GPTQ": ("llama", {}, _rename("up_proj.weight", "up_proj.qweight"), ("quantised",)),
     "fp8": ("llama", {}, _add(L0 + "mlp.up_proj.weight_scale_inv"), ("quantised",)),
