@@ -13,10 +13,11 @@ from typing import Any
 
 from mindport.config.constraints import constraints
 from mindport.config.dialect import REQUIRED, Derived, Dialect, Field, Refusal
-from mindport.config.dialects import dialect_for
+from mindport.config.dialects import DIALECTS, dialect_for
 from mindport.config.dialects.common import REFUSED
 from mindport.config.locate import find_config
 from mindport.config.model_config import ModelConfig
+from mindport.config.multimodal import check_plain
 from mindport.config.readers import number, positive_float
 from mindport.config.report import ConfigReport, FieldSource, Key
 from mindport.config.rope import ECHOES, OBJECTS, join_rope
@@ -59,7 +60,9 @@ def inspect_config(path: Path | str, allow: Sequence[str] = (), padded_vocab: in
     raw = read_json(file)
     if not isinstance(raw, dict):
         raise ConfigError("config.json must hold one object", where=file, got=type(raw).__name__)
-    dialect = dialect_for(_family(raw), f"{file}: model_type", _remarks(raw))
+    remarks = _remarks(raw)
+    check_plain(raw, file, DIALECTS, [remark for key, remark in remarks.items() if key != "text_config"])
+    dialect = dialect_for(_family(raw), f"{file}: model_type", list(remarks.values()))
     plain, written = _numbers(raw, dialect)
     joined, faults = _join(plain, dialect)
     rows = _fields(joined, dialect, faults, padded_vocab)
@@ -84,13 +87,13 @@ def _family(raw: Mapping[str, Any]) -> Any:
     return raw.get("model_type") or (nested.get("model_type") if isinstance(nested, Mapping) else None)
 
 
-def _remarks(raw: Mapping[str, Any]) -> list[str]:
-    """What stands against a file in any family."""
+def _remarks(raw: Mapping[str, Any]) -> dict[str, str]:
+    """What stands against a file in any family, by the (first) key that says it."""
     keys: dict[str, list[str]] = {}
     for row in (_refusing(key, value, REFUSED) for key, value in raw.items()):
         if row and row.state == "refused":
             keys.setdefault(row.note, []).append(row.key)
-    return [f"{some(names)}: {note}" for note, names in keys.items()]
+    return {names[0]: f"{some(names)}: {note}" for note, names in keys.items()}
 
 
 def _numbers(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], set[str]]:
