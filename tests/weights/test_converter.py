@@ -364,6 +364,13 @@ def test_what_interrupted_runs_left_is_named(tmp_path: Path) -> None:
     assert ".m[s].1.part, .m[s].2.old" in note and "other" not in note
 
 
+def test_numbers_written_as_text_are_named_at_every_level(tmp_path: Path) -> None:
+    rope = {"type": "linear", "factor": "2.5"}
+    notes = convert(make(tmp_path / "hf", rope_scaling=rope, vocab_size="41"), tmp_path / "ms", **QUIET).notes
+    assert "config.json: vocab_size '41': a number written as text" in notes
+    assert f"config.json: rope_scaling {rope}: factor: a number written as text" in notes
+
+
 def test_a_full_disk_is_said_before_the_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10))

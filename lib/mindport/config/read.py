@@ -6,7 +6,7 @@ unless it is allowed by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from mindport.config.model_config import ModelConfig
 from mindport.config.multimodal import check_plain
 from mindport.config.readers import number, positive_float
 from mindport.config.report import ConfigReport, FieldSource, Key
-from mindport.config.rope import ECHOES, OBJECTS, join_rope
+from mindport.config.rope import ECHOES, OBJECTS, join_rope, text_numbers
 from mindport.config.schema import figures
 from mindport.config.vocabulary import read_vocabulary
 from mindport.errors import ConfigError, some
@@ -63,13 +63,13 @@ def inspect_config(path: Path | str, allow: Sequence[str] = (), padded_vocab: in
     remarks = _remarks(raw)
     check_plain(raw, file, DIALECTS, [remark for key, remark in remarks.items() if key != "text_config"])
     dialect = dialect_for(_family(raw), f"{file}: model_type", list(remarks.values()))
-    plain, written = _numbers(raw, dialect)
+    plain, texts = _numbers(raw, dialect)
     joined, faults = _join(plain, dialect)
     rows = _fields(joined, dialect, faults, padded_vocab)
-    rows = [replace(row, note=f"{row.note}; {TEXT}") if row.note in written else row for row in rows]
+    rows = [replace(row, note=f"{row.note}; {TEXT}") if texts.keys() & _behind(row, dialect) else row for row in rows]
     faults = {_spelled(key, raw, dialect): note for key, note in faults.items()}
     keys = [_key(key, value, dialect, faults, allow) for key, value in raw.items()]
-    keys = [replace(row, note=f"{row.note}; {TEXT}") if row.key in written else row for row in keys]
+    keys = [replace(row, note=f"{row.note}; {texts[row.key]}") if row.key in texts else row for row in keys]
     complete = not faults and all(row.source not in ("missing", "unusable") for row in rows)
     values = {row.field: row.value for row in rows}
     model = ModelConfig(model_type=dialect.model_type, **values) if complete else None
@@ -96,14 +96,25 @@ def _remarks(raw: Mapping[str, Any]) -> dict[str, str]:
     return {names[0]: f"{some(names)}: {note}" for note, names in keys.items()}
 
 
-def _numbers(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], set[str]]:
-    """`raw` with the numbers that are written as text, and that mean nothing else, as numbers; and their keys."""
+def _numbers(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], dict[str, str]]:
+    """`raw` with the numbers that are written as text, and that mean nothing else, as numbers; and key → notice."""
     readers = {field.key: field.read for field in dialect.fields if field.key not in OBJECTS}
     readers |= dict.fromkeys(dialect.rope_keys, positive_float)
+    readers |= {key: read for rule in dialect.derived().values() for key, read in rule.keys.items() if read}
     texts = {key: value for key, value in raw.items() if isinstance(value, str) and key in readers}
     found = {key: number(value, readers[key]) for key, value in texts.items()}
     found = {key: value for key, value in found.items() if value is not None}
-    return {**raw, **found}, set(found)
+    objects = {key: raw[key] for key in OBJECTS if key in _spellings(dialect) and isinstance(raw.get(key), Mapping)}
+    inside = {key: numbers for key, value in objects.items() if (numbers := text_numbers(value))}
+    notices = dict.fromkeys(found, TEXT) | {key: f"{', '.join(names)}: {TEXT}" for key, names in inside.items()}
+    return {**raw, **found, **{key: {**objects[key], **numbers} for key, numbers in inside.items()}}, notices
+
+
+def _behind(row: FieldSource, dialect: Dialect) -> Collection[str]:
+    """The keys of config.json that a field was read from, as far as one of them may be a number written as text."""
+    if rule := dialect.derived().get(row.field):
+        return rule.keys
+    return _spellings(dialect) if row.note == "rope_parameters" else (row.note,)
 
 
 def _join(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], Faults]:

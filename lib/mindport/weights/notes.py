@@ -24,7 +24,8 @@ def import_notes(reader: Reader, config: ConfigReport, job: Job) -> list[str]:
     notes = [f"{name}: a copy of the embedding, which the model shares; equal byte for byte" for name in job.plan.tied]
     if wrapped := wrappers_of(config.dialect, job.plan.prefix):
         notes.append(f"names begin with {wrapped!r}, a wrapper's: taken off, and put back on the way back")
-    notes += [f"config.json: {row.key} {row.value!r} is {TEXT}" for row in config.keys if row.note.endswith(TEXT)]
+    texts = [row for row in config.keys if row.note.endswith(TEXT)]
+    notes += [f"config.json: {row.key} {row.value!r}: {row.note.rpartition('; ')[2]}" for row in texts]
     model = job.plan.config
     if model.padded_vocab is not None:
         count = model.vocab_rows - model.vocab_size
