@@ -145,6 +145,7 @@ FIELDS = {  # every field of ModelConfig, and where a target answers for it
     "a row of the tables": "tie_word_embeddings qkv_bias attention_out_bias mlp_bias",
     "a need": "hidden_act gated_mlp norm norm_offset qk_norm position rope rotary_dim window parallel_residual "
     "embedding_scale scale_attn_weights scale_attn_by_inverse_layer_idx",
+    "a lower precision than float32 only": "upcast_attention",
     "training only": "embd_pdrop attn_pdrop resid_pdrop initializer_range",
 }
 

@@ -88,6 +88,7 @@ class ModelConfig:
         tie_word_embeddings: the head is the embedding matrix.
         scale_attn_weights: scores are divided by sqrt(head_dim).
         scale_attn_by_inverse_layer_idx: scores are divided by layer index + 1 as well (GPT-2 variants).
+        upcast_attention: scores are computed in float32 from q and k of a lower precision (GPT-2 variants).
         embd_pdrop, attn_pdrop, resid_pdrop: dropout in training, as probabilities of dropping.
         initializer_range: standard deviation of fresh weights.
         bos_token_id, eos_token_id, pad_token_id: as in config.json.
@@ -121,6 +122,7 @@ class ModelConfig:
     tie_word_embeddings: bool
     scale_attn_weights: bool = True
     scale_attn_by_inverse_layer_idx: bool = False
+    upcast_attention: bool = False
     embd_pdrop: float = 0.0
     attn_pdrop: float = 0.0
     resid_pdrop: float = 0.0

@@ -131,6 +131,7 @@ class Attention(nn.Cell):
             dropout=config.attn_pdrop,
             dtype=params.dtype,
             window=config.window[layer] if config.window else None,
+            upcast=config.upcast_attention,
         )
         self.dropout = nn.Dropout(p=config.resid_pdrop)
 

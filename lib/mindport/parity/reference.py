@@ -161,7 +161,7 @@ def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, id
     block = model.get_submodule(watched[f"blocks.{layer}"].module)
     call = seen.calls[watched[f"blocks.{layer}"].module]
     gradients = to_hub(_gradients(block, call), config, dialect, layer)
-    model.double()
+    _widen(model)
     with Float64():
         exact = _each_again(model, watched, seen.calls)
         far = _forward(model, {path: tap for path, tap in watched.items() if is_residual(path)}, ids)
@@ -179,6 +179,14 @@ def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, id
         "layer": layer,
         "loss": next_token_loss(seen.values[LOGITS].numpy(), ids.numpy()),
     }
+
+
+def _widen(model: Any) -> None:
+    """float64 weights; GPT-2's own upcast, which insists on float32, has nothing left to do."""
+    model.double()
+    for module in model.modules():
+        if getattr(module, "reorder_and_upcast_attn", False):
+            module.reorder_and_upcast_attn = False
 
 
 def _forward(model: Any, watched: Mapping[str, Tap], ids: torch.Tensor) -> Recording:
