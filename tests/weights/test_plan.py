@@ -135,6 +135,12 @@ FAULTS: dict[str, tuple[str, Shapes, Callable[[Shapes], Shapes], tuple[str, ...]
     "fp8": ("llama", {}, _add(L0 + "mlp.up_proj.weight_scale_inv"), ("quantised",)),
     "LoRA": ("llama", {}, _add("base_model.model.x.lora_A.weight"), ("merge_and_unload",)),
     "base_model.": ("llama", {}, lambda s: {"base_model." + n: x for n, x in s.items()}, ("(base_model.)",)),
+    "multimodal": (
+        "llama",
+        {},
+        lambda s: {"language_model." + n: x for n, x in s.items()},
+        ("take its text model out",),
+    ),
     "half a wrapper": ("llama", {}, _rename("model.norm", "module.model.norm"), ("some names have the prefix",)),
     "wrappers without end": (
         "llama",

@@ -21,6 +21,10 @@ SIGNS = (  # (pattern in an unexpected name, what it suggests)
         r"^(base_model|_fsdp_wrapped_module|_forward_module|actor|policy|student)\.",
         "A wrapper's prefix ({0}.): save the inner model's state_dict.",
     ),
+    (
+        r"^(model\.)?(language_model|vision_tower|multi_modal_projector)\.",
+        "A multimodal model: beside its own config.json, `mindport config` says how to take its text model out.",
+    ),
     (r"^(score|classifier|v_head|value_head)\.", "Another head ({0}): save the language model alone."),
     (
         r"attention\.w[qkvo]\.|^tok_embeddings\.",
