@@ -35,7 +35,7 @@ WHERE = {
     "transformers": ("parity/reference",),
 }
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-CODE_LINES, FILE_LINES, FUNCTION_LINES = 10_500, 400, 40
+CODE_LINES, FILE_LINES, FUNCTION_LINES = 10_700, 400, 40
 
 
 def relative(path: Path) -> str:

@@ -6,10 +6,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from safetensors.numpy import load_file
 
 from mindport.config import schema
 from mindport.errors import FileError, MappingError, UsageError
+from mindport.files import MARK
 from mindport.weights import convert, load, verify_round_trip, writers
 from mindport.weights.jobs import export_job
 from tests.weights.models import FAMILIES, GPT2, LLAMA, make, save, tensors_of
@@ -362,6 +365,14 @@ def test_what_interrupted_runs_left_is_named(tmp_path: Path) -> None:
     notes = convert(make(tmp_path / "hf"), tmp_path / "m[s]", **QUIET).notes
     (note,) = (note for note in notes if "interrupted" in note)
     assert ".m[s].1.part, .m[s].2.old" in note and "other" not in note
+    assert len(list(tmp_path.glob(".*"))) == 3  # no mark of ours in them: nothing was removed
+
+
+def test_numbers_written_as_text_are_named_at_every_level(tmp_path: Path) -> None:
+    rope = {"type": "linear", "factor": "2.5"}
+    notes = convert(make(tmp_path / "hf", rope_scaling=rope, vocab_size="41"), tmp_path / "ms", **QUIET).notes
+    assert "config.json: vocab_size '41': a number written as text" in notes
+    assert f"config.json: rope_scaling {rope}: factor: a number written as text" in notes
 
 
 def test_a_full_disk_is_said_before_the_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,8 +403,7 @@ except FileError as error:
     assert [path.name for path in tmp_path.iterdir()] == ["hf"]
 
 
-def test_what_a_killed_conversion_leaves_does_not_load(tmp_path: Path) -> None:
-    code = """
+SLOW = """
 import pathlib, sys, time
 from mindport.weights import convert
 from mindport.weights.readers import SafetensorsReader
@@ -407,18 +417,68 @@ def slow(self, name):
 SafetensorsReader.read = slow
 convert(sys.argv[1], sys.argv[2], progress=False)
 """
+
+
+@pytest.fixture
+def half_way(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path, Path]]:
+    """A conversion of tmp_path/hf to tmp_path/ms that stands still: its process, the source, what is written so far."""
     source, mark = make(tmp_path / "hf"), tmp_path / "half-way"
-    process = _python(code, source, tmp_path / "ms", mark)
+    process = _python(SLOW, source, tmp_path / "ms", mark)
     while not mark.exists() and process.poll() is None:
         time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
+    (part,) = tmp_path.glob(".ms.*.part")
+    yield process, source, part
+    process.kill()
     process.communicate()
-    (left,) = tmp_path.glob(".ms.*.part")
-    assert not (tmp_path / "ms").exists() and (left / "model.safetensors").exists()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_what_a_killed_conversion_leaves_does_not_load_and_is_swept_by_the_next(half_way: Any, tmp_path: Path) -> None:
+    process, source, part = half_way
+    _kill(process)
+    assert not (tmp_path / "ms").exists() and (part / "model.safetensors").exists()
     with pytest.raises(FileError, match="interrupted conversion"):
-        load(left)
+        load(part)
     report = convert(source, tmp_path / "ms", **QUIET)
-    assert report.ok and load(tmp_path / "ms") and any(left.name in note for note in report.notes)
+    assert report.ok and len(load(tmp_path / "ms")) == 30
+    (note,) = (note for note in report.notes if part.name in note)
+    assert note.startswith("swept away") and not list(tmp_path.glob(".*"))
+    assert not [path.name for path in (tmp_path / "ms").iterdir() if path.name.startswith(".")]
+
+
+def test_a_conversion_that_is_at_work_is_not_swept(half_way: Any, tmp_path: Path) -> None:
+    process, source, part = half_way
+    report = convert(source, tmp_path / "ms", **QUIET)
+    (note,) = (note for note in report.notes if part.name in note)
+    assert "still at work" in note and (part / "model.safetensors").exists() and process.poll() is None
+
+
+def test_only_the_left_overs_of_the_same_target_are_swept(half_way: Any, tmp_path: Path) -> None:
+    process, source, part = half_way
+    _kill(process)
+    notes = convert(source, tmp_path / "other", **QUIET).notes
+    assert part.exists() and not any(part.name in note for note in notes)
+
+
+def test_the_way_back_sweeps_too(tmp_path: Path) -> None:
+    convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    left = tmp_path / ".back.1.part"
+    left.mkdir()
+    (left / MARK).write_text(f"{socket.gethostname()} 1\n")
+    notes = convert(tmp_path / "ms", tmp_path / "back", to="huggingface", **QUIET).notes
+    assert not left.exists() and any(note.startswith("swept away") for note in notes)
+
+
+def test_room_is_made_before_the_disk_is_asked(half_way: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process, source, part = half_way
+    _kill(process)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=0 if part.exists() else usage.free))
+    assert convert(source, tmp_path / "ms", **QUIET).ok
 
 
 def test_a_file_that_reads_back_differently_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

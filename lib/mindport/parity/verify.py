@@ -25,7 +25,7 @@ from mindport.parity.trace import MADE_BY, Trace, read_trace
 from mindport.results import Property
 from mindport.tables import Table
 from mindport.weights.manifest import NAME as MANIFEST
-from mindport.weights.manifest import read_manifest
+from mindport.weights.manifest import Manifest, read_manifest
 
 COMPILE = "Graph, compile"
 
@@ -114,6 +114,7 @@ def verify(
     layers: int | None = None,
     progress: bool = True,
     allow: Sequence[str] = (),
+    padded_vocab: int | None = None,
 ) -> VerifyReport:
     """Hold a converted model against the transformers class it came from.
 
@@ -126,6 +127,7 @@ def verify(
         progress: say the phases on stderr.
         allow: unknown keys of config.json that the user knows to be harmless; those that the conversion was told are
             known already.
+        padded_vocab: rows of the embedding, where those beyond vocab_size are padding; a conversion knows it already.
 
     Raises:
         ConfigError: the configuration cannot go across.
@@ -138,10 +140,14 @@ def verify(
         source, tried = _places(directory, converted)
         if tried is None:
             with phase("convert"):
-                tried = _convert(source, Path(aside) / "converted", allow)
-        allow = [*allow, *read_manifest(tried).allowed]
+                tried = _convert(source, Path(aside) / "converted", allow, padded_vocab)
+        manifest = read_manifest(tried)
+        _check_padding(padded_vocab, manifest, tried)
         with phase("reference"):
-            reference = _reference(source, trace, layers, Path(aside) / "trace", progress, allow)
+            reference = _reference(
+                source, trace, layers, Path(aside) / "trace", progress, [*allow, *manifest.allowed],
+                manifest.model.padded_vocab,
+            )  # fmt: skip
         same_model(reference.about["source"], tried)
         ours = _observe(tried, reference, progress)
         with phase("compare"):
@@ -192,21 +198,30 @@ def _places(directory: Path, converted: Path | str | None) -> tuple[Path, Path |
     return Path(source.path), directory
 
 
-def _convert(source: Path, target: Path, allow: Sequence[str]) -> Path:
+def _convert(source: Path, target: Path, allow: Sequence[str], padded_vocab: int | None) -> Path:
     from mindport.weights import convert
 
-    convert(source, target, progress=False, allow=allow)
+    convert(source, target, progress=False, allow=allow, padded_vocab=padded_vocab)
     return target
 
 
+def _check_padding(declared: int | None, manifest: Manifest, tried: Path) -> None:
+    if declared not in (None, manifest.model.padded_vocab):
+        raise UsageError("the weights were converted with another padding", where=tried, got=declared,
+                         expected=manifest.model.padded_vocab, do="convert them again, or leave it out")  # fmt: skip
+
+
 def _reference(
-    source: Path, trace: Path | str | None, layers: int | None, aside: Path, progress: bool, allow: Sequence[str]
-) -> Trace:
+    source: Path, trace: Path | str | None, layers: int | None, aside: Path, progress: bool, allow: Sequence[str],
+    padded_vocab: int | None,
+) -> Trace:  # fmt: skip
     """The saved trace, or a fresh one."""
     if trace is None:
         if not source.is_dir():
             raise FileError("the reference's directory is gone", where=source, do="pass a saved trace with --trace")
-        return read_trace(run_reference(source, aside, layers=layers, progress=progress, allow=allow))
+        return read_trace(run_reference(
+            source, aside, layers=layers, progress=progress, allow=allow, padded_vocab=padded_vocab
+        ))  # fmt: skip
     if not Path(trace).is_dir():
         raise FileError("there is no such trace", where=trace, do=f"make it where torch is installed: {MADE_BY}")
     saved = read_trace(Path(trace))

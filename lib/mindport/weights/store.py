@@ -12,6 +12,7 @@ import numpy as np
 from mindport.config import ModelConfig, dialect_for
 from mindport.config.locate import is_plain
 from mindport.config.targets import MINDSPORE, TARGETS
+from mindport.config.wrappers import is_prefix
 from mindport.config.write import fits
 from mindport.errors import FileError, MappingError, UsageError, some
 from mindport.files import sha256
@@ -23,7 +24,6 @@ from mindport.weights.names import natural
 from mindport.weights.paths import find_shards
 from mindport.weights.plan import foreign_shapes, table
 from mindport.weights.readers import SafetensorsReader
-from mindport.weights.wrappers import is_prefix
 
 SUFFIXES = (".safetensors", ".ckpt")
 

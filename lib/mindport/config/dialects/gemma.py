@@ -46,7 +46,7 @@ GEMMA = Dialect(
         "norm_offset": 1,
         "embedding_scale": Derived("√hidden_size", lambda raw: raw["hidden_size"] ** 0.5),
         "hidden_act": Derived("hidden_act, agreeing with hidden_activation", hidden_act,
-                              ("hidden_act", "hidden_activation")),
+                              dict.fromkeys(("hidden_act", "hidden_activation"))),
     },
     refused=(
         *decoder.DENSE, decoder.NO_WINDOW, decoder.NO_LAYER_TYPES,
