@@ -37,9 +37,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
         try:
             yield aside
             aside.chmod(0o666 & ~_umask())  # mkstemp makes it private; a result is shared
-            _flush(aside)
+            flush(aside)
             aside.replace(path)
-            _flush(path.parent)
+            flush(path.parent)
         finally:
             aside.unlink(missing_ok=True)
 
@@ -62,10 +62,10 @@ def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             yield aside
             aside.chmod(0o777 & ~_umask())
             for file in aside.rglob("*"):
-                _flush(file)
-            _flush(aside)
+                flush(file)
+            flush(aside)
             _swap(aside, path, overwrite)
-            _flush(path.parent)
+            flush(path.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
@@ -118,6 +118,15 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def flush(path: Path) -> None:
+    """Wait until the bytes of a file, or the names of a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _regular(path: Path) -> None:
     if path.exists() and not path.is_file():  # a pipe or a device may never end
         raise FileError("the file cannot be read", where=path, got="a directory, pipe or device, not a file")
@@ -149,14 +158,6 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _swap(aside: Path, path: Path, overwrite: bool) -> None:

@@ -15,6 +15,14 @@ def is_plain(name: str) -> bool:
     return fits and Path(name).name == name and name not in (".", "..") and "\0" not in name
 
 
+def is_reachable(directory: Path) -> bool:
+    """Whether it is a directory that we may look into: a path too long, or in another user's home, is none."""
+    try:
+        return directory.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def find_config(path: Path) -> Path:
     """The config.json that `path` is or holds.
 

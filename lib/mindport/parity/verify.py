@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mindport.config.locate import is_reachable
 from mindport.errors import BackendError, FileError, UsageError
 from mindport.parity.compare import compare
 from mindport.parity.comparison import Comparison
@@ -204,7 +205,7 @@ def _reference(
 ) -> Trace:
     """The saved trace, or a fresh one."""
     if trace is None:
-        if not source.is_dir():
+        if not is_reachable(source):
             raise FileError("the reference's directory is gone", where=source, do="pass a saved trace with --trace")
         return read_trace(run_reference(source, aside, layers=layers, progress=progress, allow=allow))
     if not Path(trace).is_dir():
