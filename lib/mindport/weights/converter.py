@@ -82,7 +82,7 @@ def convert(
         to: "huggingface" (from a converted directory), "mindspore", or another name of
             `mindport.config.targets.TARGETS`.
         dtype: "keep", "float32", "float16" or "bfloat16".
-        file_format: "safetensors" or "ckpt" (MindSpore's own, to="mindspore" only).
+        file_format: "safetensors", or "ckpt" (MindSpore's own; not to="huggingface").
         overwrite: replace an earlier result.
         progress: show how far it is, on stderr.
         allow: unknown keys of config.json that the user knows to be harmless.
