@@ -70,6 +70,17 @@ def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             shutil.rmtree(aside, ignore_errors=True)
 
 
+def check_replaceable(path: Path, mark: str) -> None:
+    """Let only an earlier result be overwritten, which has a file of the name `mark`.
+
+    Raises:
+        FileError: `path` is a directory of something else.
+    """
+    if path.is_dir() and any(path.iterdir()) and not (path / mark).is_file():
+        raise FileError("overwriting replaces an earlier result only", where=path, got=f"a directory without {mark}",
+                        do="name another target, or remove it yourself")  # fmt: skip
+
+
 def write_text(path: Path, text: str) -> Path:
     """Write `text` to `path`, whole or not at all."""
     with atomic_file(path) as aside:
