@@ -64,7 +64,7 @@ class LayerNorm(nn.Cell):
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
         self.weight, self.bias = params("weight"), params("bias")  # (d,), (d,)
-        self.norm = kernels.layer_norm(eps=config.norm_eps)
+        self.norm = kernels.layer_norm(eps=config.norm_eps, dtype=params.dtype)
 
     def construct(self, x: Tensor) -> Tensor:
         return self.norm(x, self.weight, self.bias)
@@ -76,7 +76,7 @@ class RMSNorm(nn.Cell):
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
         self.weight = params("weight")  # (d,)
-        self.norm = kernels.rms_norm(eps=config.norm_eps, offset=config.norm_offset)
+        self.norm = kernels.rms_norm(eps=config.norm_eps, offset=config.norm_offset, dtype=params.dtype)
 
     def construct(self, x: Tensor) -> Tensor:
         return self.norm(x, self.weight)
@@ -120,7 +120,7 @@ class Attention(nn.Cell):
             self.k_norm = NORMS[config.norm](config, params / "k_norm")
         self.rotary = config.position == "rope"
         if self.rotary:
-            self.rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim)
+            self.rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim, dtype=params.dtype)
         self.attend = kernels.attention(
             heads=config.num_attention_heads,
             kv_heads=config.num_key_value_heads,
@@ -137,11 +137,10 @@ class Attention(nn.Cell):
         return self.dropout(self.o(self.merge(self.attend(q, k, v))))
 
     def heads(self, x: Tensor, cos: Any, sin: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B, T, d) → q (B, H, T, D), k and v (B, K, T, D), with norms and rotary positions applied to q and k."""
-        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))  # (B, T, heads, D)
+        """x (B, T, d) → q (B, T, H, D), k and v (B, T, K, D), with norms and rotary positions applied to q and k."""
+        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
         if self.qk_norm:
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k, v = q.transpose((0, 2, 1, 3)), k.transpose((0, 2, 1, 3)), v.transpose((0, 2, 1, 3))
         if self.rotary:
             q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
         return q, k, v
@@ -151,8 +150,8 @@ class Attention(nn.Cell):
         return x.reshape((x.shape[0], x.shape[1], -1, self.head_dim))
 
     def merge(self, x: Tensor) -> Tensor:
-        """(B, H, T, D) → (B, T, H·D)."""
-        return x.transpose((0, 2, 1, 3)).reshape((x.shape[0], x.shape[2], -1))
+        """(B, T, heads, D) → (B, T, heads·D)."""
+        return x.reshape((x.shape[0], x.shape[1], -1))
 
 
 def score_scale(config: ModelConfig, layer: int) -> float:
@@ -171,7 +170,7 @@ class MLP(nn.Cell):
             self.gate = Linear(params / "gate")  # d → f
         self.up = Linear(params / "up")  # d → f
         self.down = Linear(params / "down")  # f → d
-        self.act = kernels.gated(config.hidden_act) if self.gated else kernels.activation(config.hidden_act)
+        self.act = (kernels.gated if self.gated else kernels.activation)(config.hidden_act, params.dtype)
         self.dropout = nn.Dropout(p=config.resid_pdrop)
 
     def construct(self, x: Tensor) -> Tensor:
