@@ -1,4 +1,4 @@
-"""x Wᵀ + b: where a training step spends its time, and the product that all others are held to."""
+"""x Wᵀ + b: most of the time of a training step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from mindspore import Tensor, ops
 
-from mindport.model.kernels.native import native, refusal
+from mindport.model.kernels.native import Native, native
 from mindport.model.kernels.selector import Kernel, select
 
 
@@ -21,9 +21,9 @@ def linear(*, bias: bool, dtype: str) -> Kernel:
 
 
 class Reference(Kernel):
-    """Two-dimensional MatMul and BiasAdd, which are each device's own operators (mint.nn.Linear is slower on a CPU)."""
+    """Two-dimensional MatMul and BiasAdd, each device's own operators; on a CPU mint.nn.Linear takes twice as long."""
 
-    def __init__(self, *, bias: bool, dtype: str) -> None:
+    def __init__(self, **_: Any) -> None:
         super().__init__()
         self.matmul, self.add = ops.MatMul(transpose_b=True), ops.BiasAdd()
 
@@ -33,30 +33,41 @@ class Reference(Kernel):
         return y.reshape((*x.shape[:-1], weight.shape[0]))
 
 
-class Cpu(Kernel):
-    """One product in C++ (cpp/linear.cc), the bias added on the way; two for the gradients, the bias's on the way."""
+class Cpu(Native):
+    """One product in C++ (cpp/linear.cc, cpp/gemm.cc) and two for the gradients, with the bias on the way."""
 
-    def __init__(self, *, bias: bool, dtype: str) -> None:
+    def __init__(self, *, bias: bool, **_: Any) -> None:
         super().__init__()
-        self.product = native("linear", _output, _gradient(bias))
-
-    @staticmethod
-    def refuses(*, bias: bool, dtype: str) -> str | None:
-        return refusal(dtype)
+        self.product = native("linear", _output, _with_bias() if bias else _without_bias())
 
     def construct(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return self.product(x, weight) if bias is None else self.product(x, weight, bias)
 
 
-def _output(x: Any, weight: Any, *bias: Any) -> Any:
+def _output(x: Any, weight: Any, *_: Any) -> Any:
     return (*x[:-1], weight[0])
 
 
-def _gradient(bias: bool) -> Any:
-    """(x, W[, b], y, dy) → dx, dW[, db]."""
-    to_input = native("linear_grad_input", lambda dy, weight: (*dy[:-1], weight[1]))
-    if not bias:
-        to_weight = native("linear_grad_weight", lambda dy, x: (dy[-1], x[-1]))
-        return lambda x, weight, y, dy: (to_input(dy, weight), to_weight(dy, x))
+def _to_input() -> ops.Custom:
+    return native("linear_grad_input", lambda dy, weight: (*dy[:-1], weight[1]))
+
+
+def _with_bias() -> Any:
+    to_input = _to_input()
     to_both = native("linear_grad_weight", lambda dy, x: ((dy[-1], x[-1]), (dy[-1],)), outputs=2)
-    return lambda x, weight, bias, y, dy: (to_input(dy, weight), *to_both(dy, x))
+
+    def gradient(x: Any, weight: Any, bias: Any, y: Any, dy: Any) -> Any:
+        dweight, dbias = to_both(dy, x)
+        return to_input(dy, weight), dweight, dbias
+
+    return gradient
+
+
+def _without_bias() -> Any:
+    to_input = _to_input()
+    to_weight = native("linear_grad_weight", lambda dy, x: (dy[-1], x[-1]))
+
+    def gradient(x: Any, weight: Any, y: Any, dy: Any) -> Any:
+        return to_input(dy, weight), to_weight(dy, x)
+
+    return gradient
