@@ -60,7 +60,11 @@ class Cpu(Kernel):
     def __init__(self, *, approximate: bool) -> None:
         super().__init__()
         grad = native("gelu_tanh_grad", lambda x, dy: x)
-        self.gelu = native("gelu_tanh", lambda x: x, lambda x, y, dy: (grad(x, dy),))
+
+        def gradient(x: Tensor, y: Tensor, dy: Tensor) -> tuple[Tensor]:
+            return (grad(x, dy),)
+
+        self.gelu = native("gelu_tanh", lambda x: x, gradient)
 
     @staticmethod
     def refuses(*, approximate: bool) -> str | None:

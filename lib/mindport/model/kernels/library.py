@@ -2,8 +2,9 @@
 
     the sources in cpp/  +  the compiler  +  this CPU   →   one file in the user's cache, named after all three
 
-`$CXX` names the compiler, else g++ or clang++ is taken from the PATH. A library is compiled aside under a lock and
-then renamed, so processes that start together compile it once, and one that is killed leaves nothing that loads.
+The compiler is the one that the doctor finds: `$CXX`, else a usual name on the PATH. A library is compiled aside
+under a lock and then renamed, so processes that start together compile it once, and one that is killed leaves nothing
+that loads.
 """
 
 from __future__ import annotations
@@ -13,18 +14,16 @@ import functools
 import hashlib
 import os
 import platform
-import shlex
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from mindport.errors import BackendError
+from mindport.environment.system import COMPILERS, find_compiler
+from mindport.errors import BackendError, FileError, MindPortError
 from mindport.files import atomic_file
 from mindport.sources import cache_directory
 
 SOURCES = Path(__file__).parent / "cpp"
-COMPILERS = ("g++", "clang++")
 # no -ffast-math: it would take NaN and infinity for impossible, and set the whole process to flush denormals
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
          "-fopenmp", "-fPIC", "-shared")  # fmt: skip
@@ -37,6 +36,7 @@ def library() -> Path:
 
     Raises:
         BackendError: there is no compiler, or it refuses the sources.
+        FileError: the cache cannot be written.
     """
     command = _compiler()
     target = cache_directory() / "kernels" / f"kernels-{_key(command)}.so"
@@ -52,19 +52,18 @@ def unavailable() -> str | None:
     """Why there is no library here, in one line; None when there is one."""
     try:
         library()
-    except BackendError as error:
+    except MindPortError as error:
         return error.what if error.got is None else f"{error.what} ({error.got})"
     return None
 
 
 def _compiler() -> list[str]:
-    named = os.environ.get("CXX")
-    words = shlex.split(named) if named else [next(filter(shutil.which, COMPILERS), COMPILERS[0])]
-    if not shutil.which(words[0]):
+    command = find_compiler(os.environ)
+    if not command:
         raise BackendError("the C++ kernels need a compiler, and there is none", where="PATH",
-                           got=f"no {named or ' or '.join(COMPILERS)}",
-                           do="install g++ (Debian, Ubuntu: apt-get install g++), or go on with plain operators")  # fmt: skip
-    return words
+                           got=f"no {os.environ.get('CXX') or ', '.join(COMPILERS)}",
+                           do="install g++ (Debian: apt-get install g++), or go on with plain operators")  # fmt: skip
+    return command
 
 
 def _key(command: list[str]) -> str:
@@ -107,7 +106,12 @@ def _locked(path: Path) -> Iterator[None]:
     """One process at a time; a process that dies lets go of it."""
     import fcntl  # POSIX only, like the compilers that are looked for
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise FileError("the cache of compiled kernels cannot be written", where=path.parent, got=error.strerror,
+                        do="name another place in MINDPORT_CACHE") from None  # fmt: skip
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -22,7 +22,8 @@ def native(function: str, shape: Callable[..., Any], gradient: Callable[..., tup
     Args:
         function: its name.
         shape: shapes of the inputs → shape of the output, or a tuple of as many as `outputs`.
-        gradient: (*inputs, output(s), gradient(s) of the output(s)) → one gradient for each input.
+        gradient: (*inputs, output(s), gradient(s) of the output(s)) → one gradient for each input; a `def` on lines
+            of its own, since Graph mode reads its source.
         outputs: how many there are.
     """
 
