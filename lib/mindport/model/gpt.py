@@ -139,11 +139,10 @@ class Attention(nn.Cell):
         return self.dropout(self.o(self.merge(self.attend(q, k, v))))
 
     def heads(self, x: Tensor, cos: Any, sin: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B, T, d) → q (B, H, T, D), k and v (B, K, T, D), with norms and rotary positions applied to q and k."""
-        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))  # (B, T, heads, D)
+        """x (B, T, d) → q (B, T, H, D), k and v (B, T, K, D), with norms and rotary positions applied to q and k."""
+        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
         if self.qk_norm:
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k, v = q.transpose((0, 2, 1, 3)), k.transpose((0, 2, 1, 3)), v.transpose((0, 2, 1, 3))
         if self.rotary:
             q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
         return q, k, v
@@ -153,8 +152,8 @@ class Attention(nn.Cell):
         return x.reshape((x.shape[0], x.shape[1], -1, self.head_dim))
 
     def merge(self, x: Tensor) -> Tensor:
-        """(B, H, T, D) → (B, T, H·D)."""
-        return x.transpose((0, 2, 1, 3)).reshape((x.shape[0], x.shape[2], -1))
+        """(B, T, heads, D) → (B, T, heads·D)."""
+        return x.reshape((x.shape[0], x.shape[1], -1))
 
 
 def score_scale(config: ModelConfig, layer: int) -> float:

@@ -11,7 +11,7 @@ from mindport.model.kernels.selector import Kernel, select
 
 
 def rope(*, head_dim: int, rotary_dim: int | None = None) -> Kernel:
-    """Turn queries or keys; called as `(x, cos, sin)`: (B, H, T, D), twice (B or 1, T, R/2) → (B, H, T, D).
+    """Turn queries or keys; called as `(x, cos, sin)`: (B, T, H, D), twice (B or 1, T, R/2) → (B, T, H, D).
 
     Args:
         head_dim: D.
@@ -30,7 +30,7 @@ class Reference(Kernel):
         self.concat = ops.Concat(-1)
 
     def construct(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        cos, sin = cos.expand_dims(1), sin.expand_dims(1)  # (B, 1, T, R/2)
+        cos, sin = cos.expand_dims(2), sin.expand_dims(2)  # (B, T, 1, R/2)
         left, right = x[..., : self.half], x[..., self.half : self.turned]
         if self.partly:
             return self.concat((left * cos - right * sin, right * cos + left * sin, x[..., self.turned :]))
@@ -54,5 +54,5 @@ class Ascend(Kernel):
     def construct(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         cos, sin = self.concat((cos, cos)), self.concat((sin, sin))  # (B, T, R)
         turned = x[..., : self.turned] if self.partly else x
-        turned = self.rotate(turned, cos.expand_dims(1).astype(x.dtype), sin.expand_dims(1).astype(x.dtype), 0)
+        turned = self.rotate(turned, cos.expand_dims(2).astype(x.dtype), sin.expand_dims(2).astype(x.dtype), 0)
         return self.concat((turned, x[..., self.turned :])) if self.partly else turned
