@@ -18,7 +18,9 @@ def planted(source: str, old: str = "", new: str = "", *, compiler: str | None =
     """Within this block, kernels that are made come from `source` alone, where `new` stands for `old`."""
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         aside = Path(directory) / "cpp"
-        shutil.copytree(module.SOURCES, aside, ignore=lambda _, names: {n for n in names if n.endswith(".cc")} - {source})
+        shutil.copytree(
+            module.SOURCES, aside, ignore=lambda _, names: {n for n in names if n.endswith(".cc")} - {source}
+        )
         text = (aside / source).read_text()
         assert not old or text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {source}"
         (aside / source).write_text(text.replace(old, new) if old else text)
