@@ -149,7 +149,9 @@ def test_a_fault_planted_into_the_optimizer_is_seen(pair, expected, old, new):
 
 
 def test_l2_instead_of_decay_is_seen(pair, ours):
-    assert error(ours("llama", "pynative").rows[:, 0], Expected(pair("llama"), torch.optim.Adam).rows[:, 0]) > 10 * LIMIT
+    assert (
+        error(ours("llama", "pynative").rows[:, 0], Expected(pair("llama"), torch.optim.Adam).rows[:, 0]) > 10 * LIMIT
+    )
 
 
 def test_resume_is_to_the_bit(pair):

@@ -188,6 +188,8 @@ def _widen(model: Any) -> None:
     for module in model.modules():
         if getattr(module, "reorder_and_upcast_attn", False):
             module.reorder_and_upcast_attn = False
+
+
 def _check_finite(values: Mapping[str, np.ndarray]) -> None:
     """Beside NaN everything is right: a limit that follows the reference's own error would let all pass.
 

@@ -19,13 +19,13 @@ from pathlib import Path
 from mindport.config import read_config, schema
 from mindport.config.locate import is_reachable
 from mindport.config.targets import TARGETS
-from mindport.errors import FileError, MindPortError, UsageError, some
+from mindport.errors import FileError, MindPortError, UsageError
 from mindport.files import atomic_directory, read_json, sha256, sweep, write_json
 from mindport.weights import checkpoint
 from mindport.weights.ahead import ahead, meanwhile
 from mindport.weights.census import NotFinite, not_finite
 from mindport.weights.companions import EXPORT_MARK, copy_companions, rewrite_config, set_dtype
-from mindport.weights.conversion_report import Accounting, ConversionReport, Loss, WrittenFile
+from mindport.weights.conversion_report import Accounting, ConversionReport, Loss
 from mindport.weights.dtypes import CODES, cast, digest
 from mindport.weights.jobs import Job, export_job, import_job
 from mindport.weights.manifest import NAME, Manifest, Source, read_manifest, write_manifest
