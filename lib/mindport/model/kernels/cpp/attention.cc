@@ -113,6 +113,7 @@ void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t
   float* memory = scratch((2 * p.dim + KEYS) * QUERIES);
   Attend block{p, k, v, {memory, QUERIES}, {memory + p.dim * QUERIES, QUERIES}, {memory + 2 * p.dim * QUERIES, QUERIES}};
   block.start(q, end - begin);
+  prefetch(out, end - begin, p.dim);
   const Range some = p.seen_by(begin, end), all = p.seen_by_all(begin, end);
   const int64_t all_end = std::max(all.begin, all.end / CHUNK * CHUNK);  // the edge begins with a chunk
   for (int64_t key = some.begin, n; key < some.end; key += n) {

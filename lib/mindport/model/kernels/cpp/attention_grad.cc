@@ -143,6 +143,10 @@ void block_of_keys(const Problem& p, const Tensors& t, const float* delta, Turns
       for (int64_t m = some.begin / QUERIES; m * QUERIES < some.end; m++) {
         const int64_t i = m * QUERIES, rows = std::min(i + QUERIES, p.live(b)) - i;
         const int64_t at = p.query_row(b, i, h), head = b * p.heads + h, sums = head * p.tokens + i;
+        const int64_t next = i + QUERIES < some.end ? std::min(QUERIES, some.end - i - QUERIES) : 0;
+        prefetch({t.d_q + at, p.query_stride()}, rows, p.dim);
+        prefetch({t.q + at + QUERIES * p.query_stride(), p.query_stride()}, next, p.dim);
+        prefetch({t.d_out + at + QUERIES * p.query_stride(), p.query_stride()}, next, p.dim);
         keys.queries({t.q + at, p.query_stride()}, {t.d_out + at, p.query_stride()}, t.log_sum + sums, delta + sums, rows,
                      p.band(i, begin));
         turns.await(head, m, n);
