@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 import mindport
 from mindport.errors import BackendError, FileError, MindPortError, UsageError
+from mindport.files import write_json
 from mindport.results import Result, plain
 from mindport.tables import LIMIT
 
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         _open_streams()
-        return _attempt(words, "--json" in words)
+        return _attempt(words, _answers_json(words))
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
@@ -69,6 +70,14 @@ def _attempt(words: Sequence[str], as_json: bool) -> int:
     return OK if result.ok else NEGATIVE
 
 
+def _answers_json(words: Sequence[str]) -> bool:
+    """Whether stdout is for JSON; `bench --json FILE` has the file for it, and tells the rest in words."""
+    if "--json" not in words:
+        return False
+    after = words[words.index("--json") + 1 :]
+    return not (words[0] == "bench" and after and not after[0].startswith("-"))
+
+
 def _result(words: Sequence[str]) -> Result:
     options = _parser().parse_args(words)
     with _stdout_kept():
@@ -93,7 +102,7 @@ def fetch(options: argparse.Namespace) -> Result:
 def config(options: argparse.Namespace) -> Result:
     from mindport.config.read import inspect_config
 
-    return inspect_config(_model(options.path), allow=tuple(options.allow))
+    return inspect_config(_model(options.path), allow=tuple(options.allow), padded_vocab=options.padded_vocab)
 
 
 def convert(options: argparse.Namespace) -> Result:
@@ -101,7 +110,7 @@ def convert(options: argparse.Namespace) -> Result:
 
     return weights.convert(
         _model(options.source), options.target, to=options.to, dtype=options.dtype, file_format=options.format,
-        overwrite=options.overwrite, allow=tuple(options.allow),
+        overwrite=options.overwrite, allow=tuple(options.allow), padded_vocab=options.padded_vocab,
     )  # fmt: skip
 
 
@@ -118,7 +127,7 @@ def verify(options: argparse.Namespace) -> Result:
 
     return parity.verify(
         _model(options.directory), converted=options.converted, trace=options.trace, layers=options.layers,
-        allow=tuple(options.allow),
+        allow=tuple(options.allow), padded_vocab=options.padded_vocab,
     )  # fmt: skip
 
 
@@ -131,7 +140,10 @@ def run(options: argparse.Namespace) -> Result:
 def bench(options: argparse.Namespace) -> Result:
     from mindport import tuning
 
-    return tuning.bench(options.name)
+    result = tuning.bench(options.name, quick=options.quick)
+    if isinstance(options.json, Path):
+        write_json(options.json, plain(result.as_dict()))
+    return result
 
 
 @dataclass(frozen=True)
@@ -152,6 +164,7 @@ _FLAG: dict[str, Any] = {"action": "store_true"}
 _MODEL_HELP = "a Hugging Face directory, or a name that `mindport fetch` knows"
 
 _ALLOW = _arg("--allow", nargs="+", action="extend", default=[], metavar="KEY", help="unknown keys to let pass")
+_PADDED = _arg("--padded-vocab", type=int, metavar="N", help="the embedding has N rows; beyond vocab_size is padding")
 
 COMMANDS = {
     "doctor": Command(
@@ -166,8 +179,7 @@ COMMANDS = {
     "config": Command(
         config, "map a config.json: every key mapped, derived, harmless, refused or unknown",
         "mindport config models/llama --allow my_key",
-        (_arg("path", metavar="PATH", help=_MODEL_HELP),
-         _ALLOW),
+        (_arg("path", metavar="PATH", help=_MODEL_HELP), _ALLOW, _PADDED),
     ),
     "convert": Command(
         convert, "convert weights, account for each tensor, and read the result back",
@@ -178,7 +190,7 @@ COMMANDS = {
               "mindformers-gpt2"),
          _arg("--dtype", choices=("keep", "float32", "float16", "bfloat16"), default="keep"),
          _arg("--format", choices=("safetensors", "ckpt"), default="safetensors"),
-         _arg("--overwrite", **_FLAG, help="replace DST"), _ALLOW),
+         _arg("--overwrite", **_FLAG, help="replace DST"), _ALLOW, _PADDED),
     ),
     "export": Command(
         export, "write the YAML with which MindSpore Transformers trains what `convert --to mindformers-…` wrote",
@@ -197,11 +209,17 @@ COMMANDS = {
         (_arg("directory", metavar="DIR", help=_MODEL_HELP),
          _arg("--converted", type=Path, metavar="DIR", help="weights that `mindport convert` wrote"),
          _arg("--trace", type=Path, metavar="DIR", help="a saved reference, where torch is absent"),
-         _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW),
+         _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW, _PADDED),
     ),
     "bench": Command(
-        bench, "time ours beside a peer, in one run", "mindport bench convert --json",
-        (_arg("name", metavar="NAME", help="convert: weights, beside a plain copy of the same bytes"),),
+        bench, "time ours beside a peer, in one run, and hold the two to the same numbers",
+        "mindport bench step --json step.json",
+        (_arg("name", metavar="NAME",
+              help="attention, layer, step: beside PyTorch; knobs: the step with one fast formulation off at a time; "
+              "convert: weights, beside a plain copy of the same bytes"),
+         _arg("--quick", **_FLAG, help="tiny shapes, to see that it works; the times mean nothing"),
+         _arg("--json", nargs="?", type=Path, const=True, default=False, metavar="FILE",
+              help="write the result to FILE as well; without FILE, answer with one JSON object on stdout")),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",
@@ -240,7 +258,8 @@ def _parser() -> argparse.ArgumentParser:
         )
         for names, options in command.arguments:
             sub.add_argument(*names, **options)
-        sub.add_argument("--json", action="store_true", help="answer with one JSON object on stdout")
+        if not any("--json" in names for names, _ in command.arguments):
+            sub.add_argument("--json", action="store_true", help="answer with one JSON object on stdout")
         sub.set_defaults(command=command.call)
     return parser
 

@@ -6,7 +6,7 @@
                                                   (or side by side: x + attn(norm(x)) + mlp(norm(x)))
     GPT                                           ids → logits
 
-Shapes in comments: B batch, T tokens, S keys, V vocab_size, d hidden_size, f intermediate_size, H query heads,
+Shapes in comments: B batch, T tokens, S keys, V vocab_rows, d hidden_size, f intermediate_size, H query heads,
 K key/value heads, D head_dim, R its rotated part. Cells and parameters are named as in `mindport.config.schema`.
 
 Decoding with a cache needs no other cells: `GPT.inputs`, `Attention.heads` (q, k, v with positions applied),
@@ -129,6 +129,7 @@ class Attention(nn.Cell):
             dropout=config.attn_pdrop,
             dtype=params.dtype,
             window=config.window[layer] if config.window else None,
+            upcast=config.upcast_attention,
         )
         self.dropout = nn.Dropout(p=config.resid_pdrop)
 
