@@ -15,20 +15,30 @@ from mindport.model.kernels import library as module
 
 @contextlib.contextmanager
 def planted(source: str, old: str = "", new: str = "", *, compiler: str | None = None) -> Iterator[None]:
-    """Within this block, kernels that are made come from `source` alone, where `new` stands for `old`."""
-    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        aside = Path(directory) / "cpp"
-        shutil.copytree(module.SOURCES, aside, ignore=lambda _, names: {n for n in names if n.endswith(".cc")} - {source})
+    """Within this block, kernels that are made come from `source` alone, where `new` stands for `old`.
+
+    They compute after it too: their library stays in the test's own directory.
+    """
+    directory = Path(tempfile.mkdtemp(dir=Path.cwd()))
+    with pytest.MonkeyPatch.context() as patch:
+        aside = directory / "cpp"
+        shutil.copytree(module.SOURCES, aside, ignore=lambda _, names: {n for n in names if _other(n, source)})
         text = (aside / source).read_text()
         assert not old or text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {source}"
         (aside / source).write_text(text.replace(old, new) if old else text)
         patch.setattr(module, "SOURCES", aside)
-        patch.setenv("MINDPORT_CACHE", directory)
+        patch.setenv("MINDPORT_CACHE", str(directory))
         if compiler:
             patch.setenv("CXX", compiler)
         _forget()
-        yield
-    _forget()
+        try:
+            yield
+        finally:
+            _forget()
+
+
+def _other(name: str, source: str) -> bool:
+    return name.endswith(".cc") and name != source
 
 
 def _forget() -> None:
