@@ -1,8 +1,9 @@
 """Files that are either whole or absent: written aside, flushed to the disk, then renamed.
 
-.model.x1y2.part/whole           a directory being written; it becomes `model`
-.model.x1y2.part/.mindport-part  says that it is ours. The folder is locked, and the system drops the lock when the
-                                 process ends: what is marked and not locked, `sweep` removes
+    .model.x1y2.part/whole           a directory being written; it becomes `model`
+    .model.x1y2.part/.mindport-part  says that it is ours; the folder is locked
+
+The system drops the lock when the process ends: what is marked and not locked, `sweep` removes.
 """
 
 from __future__ import annotations
