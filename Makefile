@@ -15,7 +15,7 @@ LAUNCHER := $(shell for p in python3 python3.12 python3.11 python3.10 python; do
 	if $$p -c "" >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lab check bench peer fuzz clean
+.PHONY: help setup run test lab check bench peer fuzz sanitize clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -39,14 +39,20 @@ check: setup  ## lint and format of code and notebooks, types of the light modul
 	$(BIN)/python -m tests.notebooks.lint
 	$(BIN)/mypy
 
-bench: setup  ## time the library on this machine
-	$(BIN)/mindport bench convert $(ARGS)
+bench: setup  ## time the library beside its peers on this machine; leaves runs/bench/*.json
+	@mkdir -p runs/bench
+	@for name in attention layer step knobs convert; do \
+		$(BIN)/mindport bench $$name --json runs/bench/$$name.json $(ARGS) || failed="$$failed $$name"; echo; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 peer: setup  ## hold our weights and YAML to MindSpore Transformers itself; writes docs/mindformers.md
 	$(BIN)/python .ci/peer/peer.py $(ARGS)
 
 fuzz: setup  ## edit models at random for FUZZ_SECONDS (60): results and typed errors only
 	$(BIN)/python -W ignore -m tests.fuzz
+
+sanitize: setup  ## call every C++ operator under the address and undefined-behaviour sanitizers
+	$(BIN)/python -m tests.model.kernels.sanitize
 
 clean:  ## remove the environment and the tools' caches; runs/ stays
 	@if test -e "$(VENV)" && ! test -f "$(VENV)/pyvenv.cfg"; then echo "$(VENV) is no virtual environment: left alone" >&2; exit 1; fi

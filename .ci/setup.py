@@ -153,7 +153,7 @@ def is_current(venv: Path) -> bool:
 def warn_without_compiler() -> None:
     """A C++ compiler is wanted, not needed."""
     if not any(map(shutil.which, ("g++", "c++", "clang++"))):
-        say("warning: no C++ compiler; everything runs without, later kernels want one (Debian: apt-get install g++)")
+        say("warning: no C++ compiler, so plain and slower operators will compute (Debian: apt-get install g++)")
 
 
 def set_up(venv: Path, asked: str) -> None:

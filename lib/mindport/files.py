@@ -47,9 +47,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
         try:
             yield aside
             aside.chmod(0o666 & ~_umask())  # mkstemp makes it private; a result is shared
-            _flush(aside)
+            flush(aside)
             aside.replace(path)
-            _flush(path.parent)
+            flush(path.parent)
         finally:
             aside.unlink(missing_ok=True)
 
@@ -74,9 +74,9 @@ def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
                 aside.mkdir()
                 yield aside
                 for file in (*aside.rglob("*"), aside):
-                    _flush(file)
+                    flush(file)
                 _swap(aside, path, overwrite)
-                _flush(path.parent)
+                flush(path.parent)
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
@@ -92,6 +92,17 @@ def sweep(path: Path) -> list[Path]:
     path = Path(path).resolve()
     parts = sorted(path.parent.glob(f".{glob.escape(path.name)}.*.part"))
     return [part for part in parts if _is_ours(part) and _remove(part)]
+
+
+def check_replaceable(path: Path, mark: str) -> None:
+    """Let only an earlier result be overwritten, which has a file of the name `mark`.
+
+    Raises:
+        FileError: `path` is a directory of something else.
+    """
+    if path.is_dir() and any(path.iterdir()) and not (path / mark).is_file():
+        raise FileError("overwriting replaces an earlier result only", where=path, got=f"a directory without {mark}",
+                        do="name another target, or remove it yourself")  # fmt: skip
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -140,6 +151,15 @@ def sha256(path: Path) -> str:
     except OSError as error:
         raise FileError("the file cannot be read", where=path, got=error) from None
     return digest.hexdigest()
+
+
+def flush(path: Path) -> None:
+    """Wait until the bytes of a file, or the names of a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -217,14 +237,6 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _swap(aside: Path, path: Path, overwrite: bool) -> None:

@@ -138,6 +138,7 @@ def test_defaults_are_those_of_the_configuration_class(family):
         ),
         ("gemma", {"hidden_act": "gelu"}, "transformers 4 gelu_pytorch_tanh"),
         ("gemma", {"hidden_activation": "gelu"}, "transformers 5 computes hidden_act gelu_pytorch_tanh"),
+        ("gemma", {"hidden_act": ""}, "expected one of gelu"),
         ("gemma", {"final_logit_softcapping": 30.0}, "Gemma 2"),
         ("gemma", {"use_bidirectional_attention": True}, "not computed"),
     ],

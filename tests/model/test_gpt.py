@@ -159,13 +159,13 @@ def test_a_cache_computes_the_same_from_the_joints(pair):
     """Token by token over a fixed-length cache, the way the joints are meant to be used."""
     it = pair("llama")
     model, ids, config = it.ours(), token_ids(7), it.config
-    shape = (2, config.num_key_value_heads, 10, config.head_dim)
+    shape = (2, 10, config.num_key_value_heads, config.head_dim)
     cache = [[np.full(shape, 9.0, np.float32) for _ in "kv"] for _ in range(config.num_hidden_layers)]
     for at in range(7):
         x, cos, sin = model.inputs(Tensor(ids[:, at : at + 1]), Tensor([[at]], ms.int32), 7)
         for block, (keys, values) in zip(model.blocks, cache, strict=True):
             q, k, v = block.attn.heads(block.norm1(x), cos, sin)
-            keys[:, :, at : at + 1], values[:, :, at : at + 1] = k.asnumpy(), v.asnumpy()
+            keys[:, at : at + 1], values[:, at : at + 1] = k.asnumpy(), v.asnumpy()
             seen = block.attn.attend(q, Tensor(keys), Tensor(values), Tensor(at, ms.int32))
             x = x + block.attn.o(block.attn.merge(seen))
             x = x + block.mlp(block.norm2(x))

@@ -50,9 +50,9 @@ def test_norms_after_the_rotation_are_named(case, monkeypatch):
     from mindport.model.gpt import Attention
 
     def rotated_first(self, x, cos, sin):
-        q, k, v = (self.split(part(x)).transpose((0, 2, 1, 3)) for part in (self.q, self.k, self.v))
-        q, k = (self.rotate(part, cos, sin).transpose((0, 2, 1, 3)) for part in (q, k))
-        return self.q_norm(q).transpose((0, 2, 1, 3)), self.k_norm(k).transpose((0, 2, 1, 3)), v
+        q, k, v = (self.split(part(x)) for part in (self.q, self.k, self.v))
+        q, k = (self.rotate(part, cos, sin) for part in (q, k))
+        return self.q_norm(q), self.k_norm(k), v
 
     monkeypatch.setattr(Attention, "heads", rotated_first)
     assert first_wrong(case("qwen3").converted, case("qwen3").trace) == "blocks.0.attn.context"

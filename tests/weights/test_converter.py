@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from mindport.errors import FileError, MappingError, UsageError
 from mindport.files import MARK
 from mindport.weights import convert, load, verify_round_trip, writers
 from mindport.weights.jobs import export_job
+from mindport.weights.manifest import read_manifest, write_manifest
 from tests.weights.models import FAMILIES, GPT2, LLAMA, make, save, tensors_of
 
 QUIET = {"progress": False}
@@ -492,6 +495,49 @@ def test_a_file_that_reads_back_differently_is_not_kept(tmp_path: Path, monkeypa
     with pytest.raises(FileError, match=r"does not read back(.|\n)*norm.weight"):
         convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
     assert [path.name for path in tmp_path.iterdir()] == ["hf"]
+
+
+@pytest.mark.parametrize("to", ["huggingface", "mindformers-gpt2"])
+@pytest.mark.parametrize("dtype", ["keep", "float16"])
+def test_a_file_changed_since_the_conversion_leaves_nothing(to: str, dtype: str, tmp_path: Path) -> None:
+    """In float16 the changed value is infinite, too; the cause is what is said."""
+    convert(make(tmp_path / "hf", "gpt2"), tmp_path / "ms", **QUIET)
+    path = tmp_path / "ms" / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-4:] = np.float32(1e30).tobytes()
+    path.write_bytes(data)
+    with pytest.raises(FileError, match="changed after the conversion"):
+        convert(tmp_path / "ms", tmp_path / "out", to=to, dtype=dtype, **QUIET)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "ms"]
+
+
+def test_a_disk_that_fails_as_it_is_flushed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr("mindport.weights.read_back.flush", fails)
+    with pytest.raises(FileError, match=r"nothing was kept(.|\n)*Input/output"):
+        convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    assert [path.name for path in tmp_path.iterdir()] == ["hf"]
+
+
+@pytest.mark.parametrize("dtype", ["keep", "bfloat16"])
+def test_a_directory_without_its_config_is_not_taken_back(dtype: str, tmp_path: Path) -> None:
+    convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    (tmp_path / "ms" / "config.json").unlink()
+    with pytest.raises(FileError, match=r"without its config.json(.|\n)*/ms\n"):
+        convert(tmp_path / "ms", tmp_path / "out", to="huggingface", dtype=dtype, **QUIET)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "ms"]
+
+
+@pytest.mark.parametrize("away", ["x" * 5000, "a\0b", "gone"])
+def test_a_source_that_cannot_be_reached_does_not_stop_the_way_back(away: str, tmp_path: Path) -> None:
+    """It was in another user's home, on another system, or is gone."""
+    convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    made = read_manifest(tmp_path / "ms")
+    assert made.source is not None
+    write_manifest(tmp_path / "ms", replace(made, source=replace(made.source, path=away)))
+    assert convert(tmp_path / "ms", tmp_path / "out", to="huggingface", **QUIET).ok
 
 
 def test_fused_tensors_of_two_precisions_are_not_joined_silently(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ PYTHONS = ((3, 10), (3, 11), (3, 12))  # MindSpore 2.10 has wheels for these
 GIB = 2**30
 DISK = (1 * GIB, 5 * GIB)  # error below, warning below: SmolLM2-135M as GGUF, float32, converted, and its traces
 MEMORY = (2 * GIB, 6 * GIB)  # error below, warning below: the default run stays under 6 GiB
+COMPILERS = ("g++", "c++", "clang++")
 PROGRAM = "#include <omp.h>\nint main() { return omp_get_max_threads() > 0 ? 0 : 1; }\n"
 
 
@@ -106,30 +108,35 @@ def available_memory(
     return min(available, int(limit)) if available is not None and limit.isdigit() else available
 
 
-def find_compiler(environ: Mapping[str, str]) -> str | None:
-    """The C++ compiler: `$CXX`, or the first of the usual names on PATH."""
-    names = [environ.get("CXX", ""), "g++", "c++", "clang++"]
-    return next((path for name in names if name and (path := shutil.which(name, path=environ.get("PATH")))), None)
+def find_compiler(environ: Mapping[str, str]) -> list[str]:
+    """The C++ compiler's command, empty when there is none: `$CXX` with its options, else a usual name on PATH.
+
+    No other is taken for a CXX that is not there: a user who names a compiler wants that one.
+    """
+    named = shlex.split(environ.get("CXX", ""))
+    commands = [named] if named else [[name] for name in COMPILERS]
+    return next((command for command in commands if shutil.which(command[0], path=environ.get("PATH"))), [])
 
 
-def check_compiler(compiler: str | None) -> Check:
+def check_compiler(command: Sequence[str]) -> Check:
     """Compile a one-line OpenMP program and run it; MindPort's CPU kernels are built that way."""
     name, expected = "C++ compiler", "compiles and runs a program with -fopenmp"
     do = "install g++ (Debian: apt-get install g++; conda: conda install gxx); without it the plain operators are used"
-    if compiler is None:
-        return Check(name, GROUP, "warning", "none found", expected, do)
-    failure = _compile_and_run(compiler)
+    if not command:
+        found = f"CXX is {os.environ['CXX']}, which is not there" if os.environ.get("CXX") else "none found"
+        return Check(name, GROUP, "warning", found, expected, do)
+    failure = _compile_and_run(command)
     if failure:
-        return Check(name, GROUP, "warning", f"{compiler}: {failure}", expected, do)
-    return Check(name, GROUP, "pass", compiler, expected)
+        return Check(name, GROUP, "warning", f"{shlex.join(command)}: {failure}", expected, do)
+    return Check(name, GROUP, "pass", shlex.join(command), expected)
 
 
-def _compile_and_run(compiler: str) -> str:
+def _compile_and_run(compiler: Sequence[str]) -> str:
     """The last line of what went wrong, or nothing."""
     with tempfile.TemporaryDirectory(prefix="mindport-") as folder:
         source, program = Path(folder, "probe.cc"), Path(folder, "probe")
         source.write_text(PROGRAM)
-        for command in ([compiler, "-fopenmp", str(source), "-o", str(program)], [str(program)]):
+        for command in ([*compiler, "-fopenmp", str(source), "-o", str(program)], [str(program)]):
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=60)
             except (OSError, subprocess.TimeoutExpired) as error:

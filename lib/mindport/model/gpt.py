@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 import mindspore as ms
-from mindspore import Tensor, nn, ops
+from mindspore import Parameter, Tensor, nn, ops
 
 from mindport.config.model_config import ModelConfig
 from mindport.errors import UsageError
@@ -29,21 +29,19 @@ from mindport.model.rope import inverse_frequencies
 
 
 class Linear(nn.Cell):
-    """x Wᵀ + b, with W (out, in): two-dimensional products and BiasAdd are the fastest form on a CPU."""
+    """x Wᵀ + b, with W (out, in)."""
 
-    def __init__(self, params: Parameters | None) -> None:
+    def __init__(self, params: Parameters, weight: Parameter | None = None) -> None:
+        """With its own weight, or with that of another cell (a tied head)."""
         super().__init__()
-        self.matmul, self.add = ops.MatMul(transpose_b=True), ops.BiasAdd()
-        self.has_bias = params is not None and "bias" in params
-        if params is not None:  # None: the weight is given afterwards (a tied head)
-            self.weight = params("weight")  # (out, in)
+        self.has_bias = "bias" in params
+        self.weight = params("weight") if weight is None else weight  # (out, in)
         if self.has_bias:
             self.bias = params("bias")  # (out,)
+        self.linear = kernels.linear(bias=self.has_bias, dtype=params.dtype)
 
     def construct(self, x: Tensor) -> Tensor:
-        y = self.matmul(x.reshape((-1, x.shape[-1])), self.weight)
-        y = self.add(y, self.bias) if self.has_bias else y
-        return y.reshape((*x.shape[:-1], self.weight.shape[0]))
+        return self.linear(x, self.weight, self.bias) if self.has_bias else self.linear(x, self.weight)
 
 
 class Embedding(nn.Cell):
@@ -66,7 +64,7 @@ class LayerNorm(nn.Cell):
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
         self.weight, self.bias = params("weight"), params("bias")  # (d,), (d,)
-        self.norm = kernels.layer_norm(eps=config.norm_eps)
+        self.norm = kernels.layer_norm(eps=config.norm_eps, dtype=params.dtype)
 
     def construct(self, x: Tensor) -> Tensor:
         return self.norm(x, self.weight, self.bias)
@@ -78,7 +76,7 @@ class RMSNorm(nn.Cell):
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
         self.weight = params("weight")  # (d,)
-        self.norm = kernels.rms_norm(eps=config.norm_eps, offset=config.norm_offset)
+        self.norm = kernels.rms_norm(eps=config.norm_eps, offset=config.norm_offset, dtype=params.dtype)
 
     def construct(self, x: Tensor) -> Tensor:
         return self.norm(x, self.weight)
@@ -122,7 +120,7 @@ class Attention(nn.Cell):
             self.k_norm = NORMS[config.norm](config, params / "k_norm")
         self.rotary = config.position == "rope"
         if self.rotary:
-            self.rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim)
+            self.rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim, dtype=params.dtype)
         self.attend = kernels.attention(
             heads=config.num_attention_heads,
             kv_heads=config.num_key_value_heads,
@@ -140,11 +138,10 @@ class Attention(nn.Cell):
         return self.dropout(self.o(self.merge(self.attend(q, k, v))))
 
     def heads(self, x: Tensor, cos: Any, sin: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B, T, d) → q (B, H, T, D), k and v (B, K, T, D), with norms and rotary positions applied to q and k."""
-        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))  # (B, T, heads, D)
+        """x (B, T, d) → q (B, T, H, D), k and v (B, T, K, D), with norms and rotary positions applied to q and k."""
+        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
         if self.qk_norm:
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k, v = q.transpose((0, 2, 1, 3)), k.transpose((0, 2, 1, 3)), v.transpose((0, 2, 1, 3))
         if self.rotary:
             q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
         return q, k, v
@@ -154,8 +151,8 @@ class Attention(nn.Cell):
         return x.reshape((x.shape[0], x.shape[1], -1, self.head_dim))
 
     def merge(self, x: Tensor) -> Tensor:
-        """(B, H, T, D) → (B, T, H·D)."""
-        return x.transpose((0, 2, 1, 3)).reshape((x.shape[0], x.shape[2], -1))
+        """(B, T, heads, D) → (B, T, heads·D)."""
+        return x.reshape((x.shape[0], x.shape[1], -1))
 
 
 def score_scale(config: ModelConfig, layer: int) -> float:
@@ -174,7 +171,7 @@ class MLP(nn.Cell):
             self.gate = Linear(params / "gate")  # d → f
         self.up = Linear(params / "up")  # d → f
         self.down = Linear(params / "down")  # f → d
-        self.act = kernels.gated(config.hidden_act) if self.gated else kernels.activation(config.hidden_act)
+        self.act = (kernels.gated if self.gated else kernels.activation)(config.hidden_act, params.dtype)
         self.dropout = nn.Dropout(p=config.resid_pdrop)
 
     def construct(self, x: Tensor) -> Tensor:
@@ -224,9 +221,8 @@ class GPT(nn.Cell):
         layers = range(config.num_hidden_layers)
         self.blocks = nn.CellList([Block(config, i, params / "blocks" / i) for i in layers])
         self.norm = NORMS[config.norm](config, params / "norm")
-        self.head = Linear(None if config.tie_word_embeddings else params / "head")  # d → V
-        if config.tie_word_embeddings:
-            self.head.weight = self.embed.weight  # one parameter, one gradient
+        tied = self.embed.weight if config.tie_word_embeddings else None  # one parameter, one gradient
+        self.head = Linear(params / "head", tied)  # d → V
         self.arange, self.check_length, self.float32 = ops.arange, ops.constexpr(check_length), ms.float32
         params.finish()
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mindport.config import from_dict
+from mindport.config.locate import is_reachable
 from mindport.config.model_config import ModelConfig
 from mindport.errors import some
 from mindport.parity import metrics, rotation
@@ -98,7 +99,7 @@ def _expected(source: Path, manifest: Manifest, traced: Mapping[str, str]) -> tu
     """What each parameter's digest should be, or why that is not known."""
     if manifest.dtype == "keep":
         return traced, ""
-    if source.is_dir():
+    if is_reachable(source):
         return expected_digests(source, manifest.dtype, manifest.allowed, manifest.model.padded_vocab), ""
     return {}, f"converted to {manifest.dtype}, and the source is not here to do the same"
 

@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from mindport.config import ModelConfig, dialect_for, read_config, to_dict
 from mindport.config.dialect import Dialect
-from mindport.errors import MappingError, MindPortError, some
+from mindport.errors import BackendError, MappingError, MindPortError, some
 from mindport.parity import rotation
 from mindport.parity.gradients import to_hub
 from mindport.parity.identity import cut, identity
@@ -161,6 +161,7 @@ def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, id
     block = model.get_submodule(watched[f"blocks.{layer}"].module)
     call = seen.calls[watched[f"blocks.{layer}"].module]
     gradients = to_hub(_gradients(block, call), config, dialect, layer)
+    _check_finite({**{path: value.numpy() for path, value in seen.values.items()}, **gradients})
     _widen(model)
     with Float64():
         exact = _each_again(model, watched, seen.calls)
@@ -187,6 +188,18 @@ def _widen(model: Any) -> None:
     for module in model.modules():
         if getattr(module, "reorder_and_upcast_attn", False):
             module.reorder_and_upcast_attn = False
+
+
+def _check_finite(values: Mapping[str, np.ndarray]) -> None:
+    """Beside NaN everything is right: a limit that follows the reference's own error would let all pass.
+
+    Raises:
+        BackendError: a value of the reference is not finite; the first one is named.
+    """
+    if odd := [name for name, value in values.items() if not np.isfinite(value).all()]:
+        raise BackendError("the reference itself computes NaN or infinities: there is nothing to compare with",
+                           where=odd[0], got=f"{len(odd)} of {len(values)} values are not finite in float32",
+                           do="mend the weights: `mindport convert` names those that are not finite")  # fmt: skip
 
 
 def _forward(model: Any, watched: Mapping[str, Tap], ids: torch.Tensor) -> Recording:

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mindport.config.locate import is_reachable
 from mindport.errors import BackendError, FileError, UsageError
 from mindport.parity.compare import compare
 from mindport.parity.comparison import Comparison
@@ -149,10 +150,11 @@ def verify(
                 manifest.model.padded_vocab,
             )  # fmt: skip
         same_model(reference.about["source"], tried)
+        decode = _decoder(tried)  # what it refuses is said before the long part
         ours = _observe(tried, reference, progress)
         with phase("compare"):
             compared, inventory = compare(reference, ours), take(tried, reference, ours)
-        texts = _continuations(tried, reference, ours)
+        texts = _continuations(decode, reference, ours)
     return VerifyReport(
         **{field.name: getattr(compared, field.name) for field in dataclasses.fields(compared)},
         inventory=inventory,
@@ -217,7 +219,7 @@ def _reference(
 ) -> Trace:  # fmt: skip
     """The saved trace, or a fresh one."""
     if trace is None:
-        if not source.is_dir():
+        if not is_reachable(source):
             raise FileError("the reference's directory is gone", where=source, do="pass a saved trace with --trace")
         return read_trace(run_reference(
             source, aside, layers=layers, progress=progress, allow=allow, padded_vocab=padded_vocab
@@ -239,8 +241,9 @@ def _observe(tried: Path, reference: Trace, progress: bool) -> Trace:
     return observe(tried, reference, say=_say if progress else lambda phase: None)
 
 
-def _continuations(tried: Path, reference: Trace, ours: Trace) -> tuple[Continuation, ...]:
-    decode = _decoder(tried)
+def _continuations(
+    decode: Callable[[np.ndarray], str], reference: Trace, ours: Trace
+) -> tuple[Continuation, ...]:  # fmt: skip
     start = reference["ids"].shape[1] - reference["greedy"].shape[1]
     prompts = reference["ids"][:, :start]
     return tuple(
@@ -248,13 +251,18 @@ def _continuations(tried: Path, reference: Trace, ours: Trace) -> tuple[Continua
     )
 
 
-def _decoder(directory: Path) -> Any:
+def _decoder(directory: Path) -> Callable[[np.ndarray], str]:
     """Tokens → text with the model's tokenizer.json, or the ids themselves."""
-    if not (directory / "tokenizer.json").is_file():
+    file = directory / "tokenizer.json"
+    if not file.is_file():
         return lambda ids: " ".join(map(str, ids))
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises nothing narrower
+        raise FileError("not a tokenizer that the tokenizers library reads", where=file, got=error,
+                        do="download or save the tokenizer again") from None  # fmt: skip
     return lambda ids: tokenizer.decode(np.asarray(ids).tolist(), skip_special_tokens=False)
 
 

@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,8 @@ from mindport import weights
 from mindport.config import dialect_for, from_dict
 from mindport.config.write import to_huggingface
 from mindport.errors import BackendError, FileError
-from mindport.tuning.harness import Case, compare
+from mindport.tuning.case import Case, Memory
+from mindport.tuning.harness import compare
 from mindport.weights.plan import foreign_shapes, table
 from mindport.weights.writers import SafetensorsFiles, new_layout
 
@@ -30,31 +33,35 @@ MODEL = {
     "position": "rope", "rope": {"rope_theta": 10000.0}, "qkv_bias": False, "attention_out_bias": False,
     "mlp_bias": False, "tie_word_embeddings": False,
 }  # fmt: skip
+QUICK = {"num_hidden_layers": 2, "vocab_size": 64, "hidden_size": 64, "intermediate_size": 96}
 REPEATS = 3
 BLOCK = 1 << 25  # random numbers that the tensors are made of
 FINITE = 0xBBFF  # float16 bits without one of the exponent's: no NaN, no infinity
 PEAK = (
-    "import resource, sys; from mindport import weights\n"
-    "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+    "import sys; from mindport import weights; from mindport.tuning.memory import peak\n"
+    "before = peak()\n"
     "weights.convert(sys.argv[1], sys.argv[2], overwrite=True, progress=False)\n"
-    "print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    "print(before, peak())"
 )
 
 
-def cases() -> list[Case]:
+def cases(quick: bool = False) -> Iterator[Case]:
     """HF → MindSpore and back, in a temporary directory; the first case has the peak memory of a process of its own."""
+    model, repeats = ({**MODEL, **QUICK}, 1) if quick else (MODEL, REPEATS)
     with tempfile.TemporaryDirectory(prefix="mindport-bench-") as folder:
         source, target, back, copy = (Path(folder) / name for name in ("source", "target", "back", "copy"))
-        size = _write_model(source) / 1e6
+        size = _write_model(source, model) / 1e6
         to = {"mindport": lambda: _convert(source, target, "mindspore"), "plain copy": lambda: _copy(source, copy)}
-        there = compare("to mindspore", to, work=size, unit="MB/s", repeats=REPEATS, memory=_peak(source, target))
+        memory = {"mindport": _peak(source, target)}
+        yield compare("to mindspore", to, work=size, unit="MB/s", repeats=repeats, memory=memory)
         fro = {"mindport": lambda: _convert(target, back, "huggingface"), "plain copy": lambda: _copy(target, copy)}
         shutil.rmtree(source)  # the disk holds three such directories at most
-        return [there, compare("to huggingface", fro, work=size, unit="MB/s", repeats=REPEATS)]
+        yield compare("to huggingface", fro, work=size, unit="MB/s", repeats=repeats)
 
 
 def _convert(source: Path, target: Path, to: str) -> None:
-    weights.convert(source, target, to=to, overwrite=True, progress=False)
+    shutil.rmtree(target, ignore_errors=True)
+    weights.convert(source, target, to=to, progress=False)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -66,18 +73,18 @@ def _copy(source: Path, target: Path) -> None:
             os.fsync(opened.fileno())
 
 
-def _peak(source: Path, target: Path) -> dict[str, float]:
-    """Megabytes before and at the peak of a conversion, in a process of its own."""
+def _peak(source: Path, target: Path) -> Memory:
+    """Of a conversion in a process of its own."""
     done = subprocess.run([sys.executable, "-c", PEAK, str(source), str(target)], capture_output=True, text=True)
     if done.returncode:
         raise BackendError("the conversion failed", got=done.stderr.strip().splitlines()[-1:])
-    before, peak = (int(word) / 1e3 for word in done.stdout.split())
-    return {"peak MB": peak, "of these before MB": before}
+    before, peak = map(float, done.stdout.split())
+    return Memory(before, peak)
 
 
-def _write_model(directory: Path) -> int:
+def _write_model(directory: Path, model: dict[str, Any]) -> int:
     """A random LLaMA under Hugging Face names, in shards; returns its bytes."""
-    config = from_dict(MODEL)
+    config = from_dict(model)
     shapes = foreign_shapes(table(dialect_for(config.model_type), config))
     layout = new_layout({name: ("F16", shape) for name, shape in shapes.items()}, {"format": "pt"})
     if (free := shutil.disk_usage(directory.parent).free) < 3.2 * layout.nbytes:

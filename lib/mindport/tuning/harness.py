@@ -1,86 +1,58 @@
-"""Side by side in one run: interleaved repetitions, medians, spread, and the ratio to the peer.
+"""Side by side in one run: contestants take turns, and the ratio to the peer is what counts.
 
-A time alone says something about a machine; a ratio taken in the same minute says something about the code.
+A time alone says something about a machine; a ratio taken in the same minute says something about the code. Two
+ratios are given: of the medians over all calls, and the median of the ratios within each round, which a machine
+that slows down or speeds up during the run moves less.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-from mindport.results import Result
-from mindport.tables import Table
+from mindport.tuning.case import Case, Memory, Timing
 
 REPEATS = 5
 
-
-@dataclass(frozen=True)
-class Timing:
-    """Wall seconds of one contestant: the median, and the fastest and slowest repetition."""
-
-    median: float
-    fastest: float
-    slowest: float
+Seconds = list[list[float]]  # of one contestant: round by round, call by call
 
 
-@dataclass(frozen=True)
-class Case:
-    """One case: what was timed, by contestant, and what memory ours took; the first contestant is ours."""
+def take_turns(contestants: Mapping[str, Callable[[], Sequence[float]]], rounds: int) -> dict[str, Seconds]:
+    """Seconds of every contestant, round by round; every other round goes the other way, so none is always second.
 
-    name: str
-    timings: dict[str, Timing]
-    work: float
-    unit: str
-    memory: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def ratios(self) -> dict[str, float]:
-        """Our median over each peer's: below 1 is faster than the peer."""
-        ours, *peers = self.timings.items()
-        return {name: ours[1].median / timing.median for name, timing in peers}
+    Args:
+        contestants: by name, what makes some calls and returns the seconds of each.
+        rounds: how often each has its turn.
+    """
+    seconds: dict[str, Seconds] = {name: [] for name in contestants}
+    for turn in range(rounds):
+        for name in list(contestants)[:: -1 if turn % 2 else 1]:
+            seconds[name].append(list(contestants[name]()))
+    return seconds
 
 
-@dataclass(frozen=True)
-class Benchmark(Result):
-    """The cases of a benchmark, with the machine they ran on. It has figures, not a verdict."""
+def timings(seconds: Mapping[str, Seconds]) -> dict[str, Timing]:
+    """Order statistics over all the calls of each contestant."""
+    return {name: Timing.of([call for turn in rounds for call in turn]) for name, rounds in seconds.items()}
 
-    name: str
-    cases: tuple[Case, ...]
-    machine: dict[str, Any]
-    versions: dict[str, str]
 
-    @property
-    def ok(self) -> bool:
-        """A benchmark that came to its end is fine."""
-        return bool(self.cases)
-
-    def headline(self) -> str:
-        parts = [f"{case.name}: " + ", ".join(f"{ratio:.2f} × {peer}" for peer, ratio in case.ratios.items())
-                 for case in self.cases]  # fmt: skip
-        return f"{self.name}, wall time (below 1 is faster): " + "; ".join(parts)
-
-    def tables(self) -> tuple[Table, ...]:
-        rows = [
-            (case.name, who, t.median, t.fastest, t.slowest, f"{case.work / t.median:,.0f} {case.unit}")
-            for case in self.cases
-            for who, t in case.timings.items()
-        ]
-        times = Table(self.name, ("case", "who", "median s", "fastest s", "slowest s", "rate"), rows)
-        kept = [(case.name, what, figure) for case in self.cases for what, figure in case.memory.items()]
-        return (times, Table("memory", ("case", "what", "figure"), kept)) if kept else (times,)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "ratios": {case.name: case.ratios for case in self.cases}}
+def paired_ratios(seconds: Mapping[str, Seconds]) -> dict[str, float]:
+    """Median over the rounds of (the first contestant's median in the round / the other's in the same round)."""
+    (_, ours), *peers = seconds.items()
+    return {
+        name: statistics.median(
+            statistics.median(mine) / statistics.median(its) for mine, its in zip(ours, rounds, strict=True)
+        )
+        for name, rounds in peers
+    }
 
 
 def compare(
     name: str, contestants: Mapping[str, Callable[[], object]], *, work: float, unit: str, repeats: int = REPEATS,
-    memory: Mapping[str, float] | None = None,
+    memory: Mapping[str, Memory] | None = None,
 ) -> Case:  # fmt: skip
-    """Time the contestants in turn, after one round to warm up; ours comes first.
+    """Time functions of this process in turn, after one round to warm up; ours comes first.
 
     Args:
         name: of the case.
@@ -90,12 +62,16 @@ def compare(
         repeats: rounds that count.
         memory: figures to keep with the case.
     """
-    seconds: dict[str, list[float]] = {who: [] for who in contestants}
-    for repeat in range(repeats + 1):
-        for who, call in contestants.items():
-            start = time.perf_counter()
-            call()
-            if repeat:
-                seconds[who].append(time.perf_counter() - start)
-    timings = {who: Timing(statistics.median(s), min(s), max(s)) for who, s in seconds.items()}
-    return Case(name, timings, work, unit, dict(memory or {}))
+    timed = {who: _timed(call) for who, call in contestants.items()}
+    take_turns(timed, 1)
+    seconds = take_turns(timed, repeats)
+    return Case(name, timings(seconds), paired_ratios(seconds), work, unit, memory=dict(memory or {}))
+
+
+def _timed(call: Callable[[], object]) -> Callable[[], list[float]]:
+    def timed() -> list[float]:
+        start = time.perf_counter()
+        call()
+        return [time.perf_counter() - start]
+
+    return timed

@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+import sys
+from collections.abc import Iterator
 
 from mindport.errors import UsageError
 from mindport.machine import machine, versions
-from mindport.tuning.harness import Benchmark, Case
+from mindport.tuning.benchmark import Benchmark
+from mindport.tuning.case import Case
+from mindport.tuning.knobs import Knobs
+from mindport.tuning.race import cores
+
+# name → module of this package with `cases(quick)`, and the result that shows them
+BENCHMARKS: dict[str, tuple[str, type[Benchmark]]] = {
+    "attention": ("attention", Benchmark),
+    "layer": ("layer", Benchmark),
+    "step": ("step", Benchmark),
+    "knobs": ("knobs", Knobs),
+    "convert": ("conversion", Benchmark),
+}
 
 
-def _convert() -> Sequence[Case]:
-    from mindport.tuning.conversion import cases
-
-    return cases()
-
-
-BENCHMARKS: dict[str, Callable[[], Sequence[Case]]] = {"convert": _convert}
-
-
-def bench(name: str) -> Benchmark:
+def bench(name: str, quick: bool = False) -> Benchmark:
     """Run one benchmark by name.
+
+    Args:
+        name: one of `BENCHMARKS`.
+        quick: tiny shapes and two rounds, to see that it works; its times mean nothing.
 
     Raises:
         UsageError: there is no such benchmark.
+        BackendError: a contestant cannot be built, or fails.
     """
     if name not in BENCHMARKS:
         raise UsageError("there is no such benchmark", got=name, expected=", ".join(BENCHMARKS))
-    return Benchmark(name, tuple(BENCHMARKS[name]()), machine(["CPU"]), versions())
+    module, kind = BENCHMARKS[name]
+    cases = importlib.import_module(f"mindport.tuning.{module}").cases(quick)
+    return kind(name, tuple(_told(cases)), machine(["CPU"]), versions(), 1 if quick else cores())
+
+
+def _told(cases: Iterator[Case]) -> Iterator[Case]:
+    """Say each case as it ends: a benchmark takes minutes."""
+    for case in cases:
+        ratios = ", ".join(f"{ratio:.2f} × {peer}" for peer, ratio in case.ratios.items())
+        print(f"bench: {case.name}: {ratios}", file=sys.stderr, flush=True)
+        yield case

@@ -68,6 +68,8 @@ def _is_expected(path: Path) -> bool:
 
 
 def _goes_along(path: Path) -> bool:
-    if path.name.startswith(".") or path.name in _OWN or path.name.endswith(".index.json") or not path.is_file():
+    if path.name.startswith(".") or path.name in _OWN or path.name.endswith(".index.json"):
         return False
-    return path.suffix in SUFFIXES and path.stat().st_size <= LIMIT
+    if path.is_symlink() and not path.exists():  # `inside` says what to do
+        return path.suffix in SUFFIXES
+    return path.is_file() and path.suffix in SUFFIXES and path.stat().st_size <= LIMIT

@@ -23,11 +23,12 @@ def angles(function, tokens: int = T) -> np.ndarray:
 
 
 def attention(q, k, v, scale=0.37, offset=None, window=None):
-    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    k, v = (x.repeat_interleave(q.shape[2] // x.shape[2], 2) for x in (k, v))
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     t, s = q.shape[2], k.shape[2]
     last = torch.arange(t)[:, None] + (s - t if offset is None else offset)
     hidden = (torch.arange(s) > last) | (torch.arange(s) <= last - (window or s))
-    return (q @ k.mT * scale).masked_fill(hidden, -math.inf).softmax(-1) @ v
+    return ((q @ k.mT * scale).masked_fill(hidden, -math.inf).softmax(-1) @ v).transpose(1, 2)
 
 
 def rms_norm(x, weight, eps=1e-3, offset=0):
@@ -39,6 +40,7 @@ def layer_norm(x, weight, bias, eps=1e-3):
 
 
 def rope(x, cos, sin):
+    cos, sin = cos.unsqueeze(2), sin.unsqueeze(2)
     left, right, rest = x.split((cos.shape[-1], cos.shape[-1], x.shape[-1] - 2 * cos.shape[-1]), -1)
     return torch.cat((left * cos - right * sin, right * cos + left * sin, rest), -1)
 
@@ -52,7 +54,7 @@ WIDE = np.linspace(-11, 11, 400, dtype=np.float32)  # through every bend of an a
 
 
 def qkv(tokens: int = T, keys: int = T, kv_heads: int = K) -> tuple[np.ndarray, ...]:
-    return normal(B, H, tokens, D), normal(B, kv_heads, keys, D, seed=1), normal(B, kv_heads, keys, D, seed=2)
+    return normal(B, tokens, H, D), normal(B, keys, kv_heads, D, seed=1), normal(B, keys, kv_heads, D, seed=2)
 
 
 def layer_norm_inputs(scale: float = 1.0) -> tuple[np.ndarray, ...]:
@@ -95,10 +97,10 @@ CASES = {
     "rope of a part": (
         lambda: kernels.rope(head_dim=D, rotary_dim=D - 2),
         rope,
-        (normal(B, H, T, D), angles(np.cos)[..., 1:], angles(np.sin)[..., 1:]),
+        (normal(B, T, H, D), angles(np.cos)[..., 1:], angles(np.sin)[..., 1:]),
         1,
     ),
-    "rope": (lambda: kernels.rope(head_dim=D), rope, (normal(B, H, T, D), angles(np.cos), angles(np.sin)), 1),
+    "rope": (lambda: kernels.rope(head_dim=D), rope, (normal(B, T, H, D), angles(np.cos), angles(np.sin)), 1),
     "gelu erf": (lambda: kernels.gelu(approximate=False), F.gelu, (WIDE,), 1),
     "gelu tanh": (lambda: kernels.gelu(approximate=True), lambda x: F.gelu(x, approximate="tanh"), (WIDE,), 1),
     "silu": (lambda: kernels.activation("silu"), F.silu, (WIDE,), 1),

@@ -43,16 +43,16 @@ def both(name, kernel):
 def flash(q, k, v, head_num, attn_mask=None, scalar_value=1.0, sparse_mode=0, pre_tokens=0, next_tokens=0, **kwargs):
     """What the documentation says: True in the mask is discarded; modes 3 and 4 are counted from the lower right,
     where 4 keeps `pre_tokens` before and `next_tokens` after the diagonal, both ends included."""
-    t, s = q.shape[2], k.shape[2]
+    t, s = q.shape[1], k.shape[1]
     hidden = attn_mask.asnumpy() if sparse_mode == 0 else np.triu(np.ones((t, s), bool), s - t + 1)
     if sparse_mode == 4:
         distance = np.arange(t)[:, None] + s - t - np.arange(s)  # of a key before its query
         hidden = (distance > pre_tokens) | (distance < -next_tokens)
-    q, k, v = (x.asnumpy() for x in (q, k, v))
+    q, k, v = (x.asnumpy().swapaxes(1, 2) for x in (q, k, v))
     k, v = (np.repeat(x, head_num // x.shape[1], 1) for x in (k, v))
     scores = np.where(hidden, -np.inf, q @ k.swapaxes(2, 3) * scalar_value)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return Tensor((weights / weights.sum(-1, keepdims=True)) @ v)
+    return Tensor(((weights / weights.sum(-1, keepdims=True)) @ v).swapaxes(1, 2))
 
 
 @pytest.mark.parametrize("name", ["attention", "attention one kv head", "attention after a cache"])
@@ -62,7 +62,7 @@ def test_attention(monkeypatch, name):
     np.testing.assert_allclose(got.asnumpy(), expected.asnumpy(), atol=4e-6)
     (args, kwargs), mask = CALLS[0], CALLS[0][1]["attn_mask"]
     assert args[3] == H
-    assert (kwargs["input_layout"], kwargs["sparse_mode"], kwargs["scalar_value"]) == ("BNSD", 3, 0.37)
+    assert (kwargs["input_layout"], kwargs["sparse_mode"], kwargs["scalar_value"]) == ("BSND", 3, 0.37)
     assert (kwargs["keep_prob"], kwargs["drop_mask"]) == (1.0, None)
     assert (mask.shape, mask.dtype) == ((2048, 2048), ms.bool_)
     np.testing.assert_array_equal(mask[:3, :3].asnumpy(), [[0, 1, 1], [0, 0, 1], [0, 0, 0]])
@@ -81,7 +81,7 @@ def test_attention_in_a_window_is_a_band(monkeypatch, name, window):
 @pytest.mark.parametrize("window", [None, 2])
 def test_attention_with_an_offset_gives_the_whole_mask(monkeypatch, window):
     fake(monkeypatch, "flash_attention_score", flash)
-    q, k, v = (Tensor(x) for x in (normal(1, 6, 4, 8), normal(1, 2, 10, 8), normal(1, 2, 10, 8, seed=2)))
+    q, k, v = (Tensor(x) for x in (normal(1, 4, 6, 8), normal(1, 10, 2, 8), normal(1, 10, 2, 8, seed=2)))
     with override("attention", "ascend"):
         got = make_attention(window=window)(q, k, v, Tensor(3, ms.int32))
     np.testing.assert_allclose(got.asnumpy(), make_attention(window=window)(q, k, v, 3).asnumpy(), atol=4e-6)
@@ -91,7 +91,7 @@ def test_attention_with_an_offset_gives_the_whole_mask(monkeypatch, window):
 
 def test_attention_drops_in_training_only(monkeypatch):
     fake(monkeypatch, "flash_attention_score", flash)
-    q, k, v = (Tensor(x) for x in (normal(1, 6, 8, 8), normal(1, 2, 8, 8), normal(1, 2, 8, 8, seed=2)))
+    q, k, v = (Tensor(x) for x in (normal(1, 8, 6, 8), normal(1, 8, 2, 8), normal(1, 8, 2, 8, seed=2)))
     with override("attention", "ascend"):
         kernel = make_attention(dropout=0.25)
     kernel.dropout_bits = lambda shape, keep: Tensor(np.full(np.prod(shape) // 8, 255, np.uint8))
@@ -126,7 +126,7 @@ def test_rope(monkeypatch, name):
     np.testing.assert_allclose(got.asnumpy(), expected.asnumpy(), atol=4e-6)
     x, cos, sin, mode = CALLS[0][0]
     assert mode == 0
-    assert cos.shape == sin.shape == (1, 1, x.shape[2], D if name == "rope" else D - 2)
+    assert cos.shape == sin.shape == (1, x.shape[1], 1, D if name == "rope" else D - 2)
     assert x.shape[-1] == cos.shape[-1]
 
 

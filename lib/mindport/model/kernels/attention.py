@@ -24,8 +24,8 @@ def attention(
 ) -> Kernel:  # fmt: skip
     """softmax(q kᵀ · scale + causal mask) v.
 
-    The kernel is called as `(q, k, v, offset=None)`: q (B, H, T, D), k and v (B, K, S, D), S ≥ T → (B, H, T, D);
-    None stands for S − T.
+    The kernel is called as `(q, k, v, offset=None)`: q (B, T, H, D), k and v (B, S, K, D), S ≥ T → (B, T, H, D);
+    None stands for S − T. The projections make this layout, so a model has nothing to transpose.
 
     Args:
         heads, kv_heads, head_dim: H, K, D.
@@ -67,16 +67,18 @@ class Reference(Kernel):
         self.scores, self.context = ops.BatchMatMul(transpose_b=True), ops.BatchMatMul()
         self.softmax = ops.Softmax(-1)
         self.dropout = nn.Dropout(p=dropout)
+        self.swap, self.axes = ops.Transpose(), (0, 2, 1, 3)  # tokens and heads
 
     def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None) -> Tensor:
-        b, h, t, d = q.shape
-        kv, s = k.shape[1], k.shape[2]
+        b, t, h, d = q.shape
+        s, kv = k.shape[1], k.shape[2]
         if self.upcast:
             q, k = q.astype(self.float32), k.astype(self.float32)
-        scores = self.scores((q * self.scale).reshape((b, kv, h // kv * t, d)), k)  # (B, K, H/K·T, S)
+        q, k, v = self.swap(q * self.scale, self.axes), self.swap(k, self.axes), self.swap(v, self.axes)
+        scores = self.scores(q.reshape((b, kv, h // kv * t, d)), k)  # (B, K, H/K·T, S)
         scores = scores.astype(self.float32) + self.mask(b * h, t, s, offset).reshape(scores.shape)
         weights = self.dropout(self.softmax(scores).astype(v.dtype))
-        return self.context(weights, v).reshape((b, h, t, d))
+        return self.swap(self.context(weights, v).reshape((b, h, t, d)), self.axes)
 
     def mask(self, copies: int, t: int, s: int, offset: Any) -> Tensor:
         """0 where a query sees a key, the lowest float32 where it does not; (copies, T, S)."""
@@ -89,7 +91,7 @@ class Reference(Kernel):
 
 
 class Ascend(Kernel):
-    """`ops.flash_attention_score`, layout BNSD. Checked here by a fake that records its arguments, never run."""
+    """`ops.flash_attention_score`, layout BSND. Checked here by a fake that records its arguments, never run."""
 
     ALL = 2147483647  # the operator's own default: no end
     COMPRESSED = 2048  # side of the upper triangle that stands for a causal mask of any length
@@ -117,7 +119,7 @@ class Ascend(Kernel):
         return f"at most 256 heads, not {heads}" if heads > 256 else None
 
     def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None) -> Tensor:
-        t, s = q.shape[2], k.shape[2]
+        t, s = q.shape[1], k.shape[1]
         if offset is None:
             mask, sparse_mode = self.future, self.sparse_mode  # aligned at the lower right
         else:
@@ -132,5 +134,5 @@ class Ascend(Kernel):
         return self.flash(
             q, k, v, self.heads, drop_mask=drop_mask, attn_mask=mask, keep_prob=keep_prob,
             scalar_value=self.scale, pre_tokens=self.before if offset is None else self.ALL,
-            next_tokens=self.after if offset is None else self.ALL, input_layout="BNSD", sparse_mode=sparse_mode,
+            next_tokens=self.after if offset is None else self.ALL, input_layout="BSND", sparse_mode=sparse_mode,
         )  # fmt: skip

@@ -5,7 +5,7 @@ of the device's fused operators. The choice is made once, when the model is buil
 
     ms device     paths tried in this order
     Ascend        ascend, reference
-    CPU           cpu, reference             (a `cpu` path joins a kernel's table when it is written)
+    CPU           cpu, reference             (`cpu` is C++, compiled here: see library.py)
 
     with override("attention", "reference"):      # tests hold every path to the reference this way
         model = GPT(config)
@@ -115,4 +115,5 @@ def _choose(kernel: str, paths: Mapping[str, type[Kernel]], settings: Mapping[st
 
 
 def _reason(device: str, path: str) -> str:
-    return f"{device}: plain operators" if path == "reference" else f"{device}: the device's own operator"
+    how = {"reference": "plain operators", "cpu": "C++ compiled here", "ascend": "the device's own operator"}
+    return f"{device}: {how[path]}"

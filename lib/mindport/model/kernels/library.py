@@ -1,0 +1,117 @@
+"""The C++ kernels as a shared library, compiled once on this machine.
+
+    the sources in cpp/  +  the compiler  +  this CPU   →   one file in the user's cache, named after all three
+
+The compiler is the one that the doctor finds: `$CXX`, else a usual name on the PATH. A library is compiled aside
+under a lock and then renamed, so processes that start together compile it once, and one that is killed leaves nothing
+that loads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from mindport.environment.system import COMPILERS, find_compiler
+from mindport.errors import BackendError, FileError, MindPortError
+from mindport.files import atomic_file
+from mindport.sources import cache_directory
+
+SOURCES = Path(__file__).parent / "cpp"
+# no -ffast-math: it would take NaN and infinity for impossible, and set the whole process to flush denormals
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+         "-fopenmp", "-fPIC", "-shared")  # fmt: skip
+TIMEOUT = 300
+
+
+@functools.cache
+def library() -> Path:
+    """The compiled library of this machine; compiled now when it is not in the cache.
+
+    Raises:
+        BackendError: there is no compiler, or it refuses the sources.
+        FileError: the cache cannot be written.
+    """
+    command = _compiler()
+    target = cache_directory() / "kernels" / f"kernels-{_key(command)}.so"
+    if not target.is_file():
+        with _locked(target.with_suffix(".lock")):
+            if not target.is_file():  # another process may have been first
+                _compile(command, target)
+    return target
+
+
+@functools.cache
+def unavailable() -> str | None:
+    """Why there is no library here, in one line; None when there is one."""
+    try:
+        library()
+    except MindPortError as error:
+        return error.what if error.got is None else f"{error.what} ({error.got})"
+    return None
+
+
+def _compiler() -> list[str]:
+    command = find_compiler(os.environ)
+    if not command:
+        raise BackendError("the C++ kernels need a compiler, and there is none", where="PATH",
+                           got=f"no {os.environ.get('CXX') or ', '.join(COMPILERS)}",
+                           do="install g++ (Debian: apt-get install g++), or go on with plain operators")  # fmt: skip
+    return command
+
+
+def _key(command: list[str]) -> str:
+    """Sixteen hexadecimal digits over all that decides what the library is."""
+    digest = hashlib.sha256(" ".join((*command, *FLAGS)).encode())
+    for source in sorted(SOURCES.iterdir()):
+        digest.update(source.name.encode() + source.read_bytes())
+    digest.update(_run([*command, "--version"]).encode() + _cpu().encode())
+    return digest.hexdigest()[:16]
+
+
+def _cpu() -> str:
+    """What the CPU can do, as far as the system tells."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    return platform.machine() + next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+
+
+def _compile(command: list[str], target: Path) -> None:
+    sources = sorted(map(str, SOURCES.glob("*.cc")))
+    with atomic_file(target) as aside:
+        _run([*command, *FLAGS, *sources, "-o", str(aside)])
+        aside.chmod(0o755)
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BackendError("the C++ compiler does not run", where=command[0], got=error) from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or ["?"]
+        raise BackendError("the C++ compiler refuses the kernels", where=command[0], got=lines[0],
+                           do="set CXX to another compiler, or go on with plain operators")  # fmt: skip
+    return done.stdout
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time; a process that dies lets go of it."""
+    import fcntl  # POSIX only, like the compilers that are looked for
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise FileError("the cache of compiled kernels cannot be written", where=path.parent, got=error.strerror,
+                        do="name another place in MINDPORT_CACHE") from None  # fmt: skip
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,206 @@
+"""A case: contestants in processes of their own, all started first, then timed in turn."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mindport.errors import BackendError, MindPortError
+from mindport.tuning.case import FMA, GEMM, Case, Memory
+from mindport.tuning.contestant import Contestant
+from mindport.tuning.harness import paired_ratios, take_turns, timings
+from mindport.tuning.numerics import Agreement, agree
+
+PACKAGE = Path(__file__).parents[2]  # what a process must find to import mindport, whatever its directory
+QUIET = {"GLOG_v": "3", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+TURN, MIDDLING = 0.5, 50.0  # seconds, GFLOP/s
+TAIL = 5  # lines of a failed process that are quoted
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a case is timed and judged.
+
+    Attributes:
+        work: of one call, in units of `unit` times a second.
+        limits: of the numerics, see `numerics.agree`.
+        aims: peer → ratio that is aimed at.
+        rounds, calls: turns of each contestant, and calls in each turn.
+        warm_up: calls before the first turn; a training step's values are the losses of these.
+        threads: of every contestant.
+        unit: of the rate.
+        peaks: whether the machine's are measured beside it.
+    """
+
+    work: float
+    limits: Mapping[str, float]
+    aims: Mapping[str, float] = field(default_factory=dict)
+    rounds: int = 7
+    calls: int = 3
+    warm_up: int = 3
+    threads: int = field(default_factory=cores)
+    unit: str = "GFLOP/s"
+    peaks: bool = True
+
+    @classmethod
+    def of(
+        cls, work: float, limits: Mapping[str, float], aims: Mapping[str, float], quick: bool = False, warm_up: int = 3
+    ) -> Plan:
+        """As many calls a turn as a middling contestant makes in `TURN` seconds; quick: two rounds, one thread."""
+        if quick:
+            return cls(work, limits, aims, rounds=2, calls=1, warm_up=warm_up, threads=1, peaks=False)
+        return cls(work, limits, aims, calls=max(1, min(50, round(TURN * MIDDLING / work))), warm_up=warm_up)
+
+
+def race(name: str, contestants: Sequence[Contestant], plan: Plan, absent: Mapping[str, str] | None = None) -> Case:
+    """Run one case; the first contestant is ours.
+
+    Args:
+        name: of the case.
+        contestants: who takes part.
+        plan: how it is timed and judged.
+        absent: who does not take part, and why; contestants that cannot be built are added.
+
+    Raises:
+        BackendError: a contestant that is not optional cannot be built, or one fails later.
+    """
+    missing = dict(absent or {})
+    with _started(contestants, plan, missing) as workers:
+        seconds = take_turns({who: partial(worker.time, plan.calls) for who, worker in workers.items()}, plan.rounds)
+        peaks = machine_peaks(plan.threads, missing) if plan.peaks else {}
+        memory = {who: worker.memory() for who, worker in workers.items()}
+        return Case(
+            name, timings(seconds), paired_ratios(seconds), plan.work, plan.unit, memory=memory,
+            numerics=_judge(workers, plan), aims=dict(plan.aims), peaks=peaks,
+            about={who: worker.about for who, worker in workers.items()}, absent=missing,
+        )  # fmt: skip
+
+
+def machine_peaks(threads: int, absent: dict[str, str]) -> dict[str, float]:
+    """GFLOP/s of multiply-adds in registers and of a large matrix product, now; `absent` is told why there are none."""
+    try:
+        from mindport.tuning import peak
+
+        return {FMA: peak.fma_peak(threads), GEMM: peak.gemm_peak(threads)}
+    except (ImportError, BackendError) as error:
+        absent["the machine's peaks"] = str(error)
+        return {}
+
+
+class Worker:
+    """The other end of `worker.py`.
+
+    Args:
+        contestant: to build there.
+        folder: where it runs, and leaves its messages.
+        threads: that it computes with.
+    """
+
+    def __init__(self, contestant: Contestant, folder: Path, threads: int) -> None:
+        self.contestant, self.folder = contestant, folder
+        folder.mkdir()
+        self.log = folder / "stderr"
+        with self.log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mindport.tuning.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=stderr, text=True, cwd=folder, env=_environment(threads),
+            )  # fmt: skip
+        self.about: dict[str, Any] = {}
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def build(self, warm_up: int) -> None:
+        """Build the contestant, and call it until it has compiled what it compiles."""
+        who = self.contestant
+        self.about = self.ask("build", module=who.module, function=who.function, settings=dict(who.settings))["about"]
+        self.time(warm_up)
+
+    def time(self, calls: int) -> list[float]:
+        """Wall seconds of some calls."""
+        return self.ask("time", calls=calls)["seconds"]
+
+    def memory(self) -> Memory:
+        """Megabytes before the building, and at the peak since."""
+        return Memory(**self.ask("memory"))
+
+    def values(self) -> dict[str, np.ndarray]:
+        """What it computed, by name."""
+        file = self.folder / "values.npz"
+        self.ask("values", file=str(file))
+        with np.load(file) as arrays:
+            return dict(arrays)
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """One command and its answer.
+
+        Raises:
+            BackendError: the command failed, or the process ended.
+        """
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it ended: what it said last is told below
+            print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        answer = json.loads(line) if line else {"error": f"the process ended with {self.process.wait()}"}
+        if "error" in answer:
+            raise BackendError(f"a contestant failed to {do}", where=self.contestant.name, got=self._reason(answer))
+        return answer
+
+    def _reason(self, answer: Mapping[str, Any]) -> str:
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        return "\n".join([answer["error"].strip().splitlines()[0], *lines[-TAIL:]])
+
+
+@contextlib.contextmanager
+def _started(contestants: Sequence[Contestant], plan: Plan, absent: dict[str, str]) -> Iterator[dict[str, Worker]]:
+    """Every contestant built and warm; all processes end with the block."""
+    with tempfile.TemporaryDirectory(prefix="mindport-bench-") as folder, contextlib.ExitStack() as stack:
+        # imports overlap; building and warming up do not
+        folders = [Path(folder) / str(n) for n in range(len(contestants))]
+        started = [
+            stack.enter_context(Worker(who, own, plan.threads)) for who, own in zip(contestants, folders, strict=True)
+        ]
+        workers = {}
+        for worker in started:
+            try:
+                worker.build(plan.warm_up)
+                workers[worker.contestant.name] = worker
+            except MindPortError as error:
+                if not worker.contestant.optional:
+                    raise
+                absent[worker.contestant.name] = str(error.got)
+        yield workers
+
+
+def _judge(workers: Mapping[str, Worker], plan: Plan) -> tuple[Agreement, ...]:
+    ours, *peers = workers
+    reference = workers[ours].values()
+    return tuple(row for peer in peers for row in agree(peer, reference, workers[peer].values(), plan.limits))
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """Of every contestant: the same threads, and this package wherever it lies."""
+    path = os.pathsep.join(filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, **QUIET, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": path}

@@ -1,0 +1,124 @@
+"""The C++ library is compiled once, by whoever comes first, or its absence is said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from mindport.errors import BackendError, FileError
+from mindport.model import kernels
+from mindport.model.kernels import library as module
+from mindport.model.kernels.library import library, unavailable
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """An empty cache, small sources, and nothing remembered."""
+    sources = tmp_path / "cpp"
+    sources.mkdir()
+    (sources / "one.cc").write_text('extern "C" int one() { return 1; }\n')
+    monkeypatch.setattr(module, "SOURCES", sources)
+    monkeypatch.setenv("MINDPORT_CACHE", str(tmp_path / "cache"))
+    forget()
+    yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    library.cache_clear()
+    unavailable.cache_clear()
+
+
+def again():
+    forget()
+    return library()
+
+
+def counting(tmp_path, monkeypatch, extra: str = ""):
+    """A compiler that counts how often it compiles; `extra` runs before it does."""
+    log, script = tmp_path / "log", tmp_path / "compiler"
+    script.write_text(f'#!/bin/sh\ncase "$*" in *-shared*) echo x >> {log}; {extra or ":"};; esac\nexec g++ "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    return lambda: len(log.read_text().split()) if log.exists() else 0
+
+
+def test_it_is_compiled_once(fresh, monkeypatch):
+    compiled = counting(fresh, monkeypatch)
+    first = library()
+    assert first.is_file()
+    assert again() == first
+    assert compiled() == 1
+
+
+def test_another_source_flag_or_compiler_is_another_library(fresh, monkeypatch):
+    names = {library().name}
+    (module.SOURCES / "one.cc").write_text('extern "C" int one() { return 2; }\n')
+    names.add(again().name)
+    (module.SOURCES / "one.h").write_text("// also what is included\n")
+    names.add(again().name)
+    monkeypatch.setattr(module, "FLAGS", (*module.FLAGS, "-DX"))
+    names.add(again().name)
+    monkeypatch.setenv("CXX", "g++ -mno-avx512f")
+    names.add(again().name)
+    monkeypatch.setattr(module, "_cpu", lambda: "another")
+    names.add(again().name)
+    assert len(names) == 6
+
+
+def test_processes_that_start_together_compile_it_once(fresh, monkeypatch):
+    compiled = counting(fresh, monkeypatch, "sleep 1")
+    program = textwrap.dedent(f"""
+        import pathlib
+        from mindport.model.kernels import library
+        library.SOURCES = pathlib.Path({str(module.SOURCES)!r})
+        print(library.library())
+    """)
+    running = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    paths = {process.communicate(timeout=120)[0].splitlines()[-1] for process in running}
+    assert len(paths) == 1
+    assert compiled() == 1
+
+
+def test_a_compiler_that_is_killed_leaves_nothing_that_loads(fresh, monkeypatch):
+    counting(fresh, monkeypatch, "kill -9 $$")
+    with pytest.raises(BackendError, match="refuses"):
+        library()
+    assert not list((fresh / "cache").rglob("*.so"))
+    monkeypatch.delenv("CXX")
+    assert again().is_file()
+
+
+@pytest.mark.parametrize("variable", ["PATH", "CXX"])
+def test_no_compiler_is_said_and_the_reference_computes(fresh, monkeypatch, variable):
+    monkeypatch.setenv(variable, str(fresh))
+    with pytest.raises(BackendError, match="there is none") as error:
+        library()
+    assert "plain operators" in str(error.value)
+    assert unavailable().startswith("the C++ kernels need a compiler")
+    kernel = kernels.gelu(approximate=True)
+    assert type(kernel).__name__ == "Reference"
+    choice = kernels.choices()[-1]
+    assert (choice.kernel, choice.path) == ("gelu", "reference")
+    assert "a C++ compiler" in choice.reason
+
+
+def test_a_source_that_does_not_compile_is_one_line(fresh):
+    (module.SOURCES / "one.cc").write_text("int one() { return nonsense; }\n")
+    with pytest.raises(BackendError, match="refuses the kernels") as error:
+        library()
+    assert "nonsense" in error.value.got
+    assert "\n" not in unavailable()
+
+
+def test_a_cache_that_cannot_be_written_is_said(fresh, monkeypatch):
+    blocked = fresh / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("MINDPORT_CACHE", str(blocked / "below"))
+    assert unavailable() == "the cache of compiled kernels cannot be written (Not a directory)"
+    with pytest.raises(FileError, match="cannot be written") as error:
+        library()
+    assert "MINDPORT_CACHE" in str(error.value)
