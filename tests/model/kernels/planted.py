@@ -46,10 +46,6 @@ def planted(
             _forget()
 
 
-def _other(name: str, source: str) -> bool:
-    return name.endswith(".cc") and name != source
-
-
 def _forget() -> None:
     module.library.cache_clear()
     module.unavailable.cache_clear()
