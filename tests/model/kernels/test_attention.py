@@ -110,8 +110,7 @@ def test_value_and_gradients(path, name):
     check(built(path, CASES[name]), CASES[name])
 
 
-@pytest.mark.parametrize("name", OFTEN)
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("path", "name"), [*(("cpu", name) for name in OFTEN), ("reference", "lengths")])
 def test_graph_mode_computes_the_same(path, name):
     check(built(path, CASES[name]), CASES[name], ms.GRAPH_MODE)
 
@@ -179,7 +178,8 @@ def call(function, *arrays, where=None):
     count = len(arrays)
     shapes = [(ctypes.c_int64 * max(1, x.ndim))(*x.shape) for x in arrays]
     return getattr(ctypes.CDLL(str(where or library.library())), function)(
-        count, (ctypes.c_void_p * count)(*(x.ctypes.data for x in arrays)), (ctypes.c_int * count)(*(x.ndim for x in arrays)),
+        count, (ctypes.c_void_p * count)(*(x.ctypes.data for x in arrays)),
+        (ctypes.c_int * count)(*(x.ndim for x in arrays)),
         (ctypes.POINTER(ctypes.c_int64) * count)(*(ctypes.cast(x, ctypes.POINTER(ctypes.c_int64)) for x in shapes)),
         (ctypes.c_char_p * count)(*(str(x.dtype).encode() for x in arrays)), None, None,
     )  # fmt: skip
@@ -295,7 +295,7 @@ def test_a_fault_planted_in_the_kernel_is_seen(fault, tmp_path, monkeypatch):
     assert text.count(right) == 1
     (tmp_path / name).write_text(text.replace(right, wrong))
     monkeypatch.setattr(library, "SOURCES", tmp_path)
-    monkeypatch.setattr(library, "FLAGS", [flag.replace("-O3", "-O1") for flag in library.FLAGS])
+    monkeypatch.setattr(library, "FLAGS", [flag.replace("-O3", "-O0") for flag in library.FLAGS])
     library._compile(library._compiler(), tmp_path / "wrong.so")
     results, expected, gradients = both_ways(changes, tmp_path / "wrong.so")
     assert relative((results[0], None, *results[2:])[which], (expected, None, *gradients)[which]) > 1e-3
