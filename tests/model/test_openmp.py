@@ -11,13 +11,18 @@ import pytest
 KEYS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
-def policy(code: str = "import mindport.model", **wishes: str) -> tuple[str, ...]:
-    """What OpenMP reports of the two settings in a process that runs `code`."""
+def reported(code: str = "import mindport.model", **wishes: str) -> list[tuple[str, str]]:
+    """What OpenMP reports when it is loaded, in a process that runs `code` and in those that it starts."""
     environment = {k: v for k, v in os.environ.items() if k not in KEYS}
     done = subprocess.run([sys.executable, "-c", code], env={**environment, "OMP_DISPLAY_ENV": "verbose", **wishes},
                           capture_output=True, text=True, timeout=120, check=True)  # fmt: skip
     lines = [line.split("=", 1) for line in done.stderr.splitlines() if "=" in line]
-    found = {name.split()[-1]: value.strip().strip("'") for name, value in lines}
+    return [(name.split()[-1], value.strip().strip("'")) for name, value in lines]
+
+
+def policy(*args: str, **wishes: str) -> tuple[str, ...]:
+    """The two settings, as the last library that was loaded reports them."""
+    found = dict(reported(*args, **wishes))
     return tuple(found[key] for key in KEYS)
 
 
@@ -36,3 +41,10 @@ def test_the_user_decides(wishes, expected):
 
 def test_it_comes_too_late_after_mindspore():
     assert policy("import mindspore, mindport.model") != ("PASSIVE", "0")
+
+
+def test_the_processes_that_this_one_starts_are_not_told():
+    start = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import mindspore'])"
+    spins = [value for name, value in reported(f"import mindport.model; {start}") if name == "GOMP_SPINCOUNT"]
+    assert spins[0] == "0"
+    assert spins[-1] != "0"
