@@ -5,6 +5,9 @@ Each test holds the surprise itself: when a new version turns one red, the step 
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import mindspore as ms
 import numpy as np
 import pytest
@@ -32,3 +35,30 @@ def test_a_negative_index_counts_from_the_end():
 def test_an_index_beyond_the_table_is_an_error():
     with pytest.raises(RuntimeError, match="should be in the range"):
         ops.gather(Tensor(np.ones((3, 2), np.float32)), Tensor([5], ms.int32), 0).asnumpy()
+
+
+SOFTMAX = """
+import mindspore as ms, numpy as np
+from mindspore import Tensor, ops
+softmax = ops.Softmax(-1)
+def error(n):
+    x, g = np.linspace(-1, 1, n, dtype=np.float32), np.arange(n, dtype=np.float32)
+    got = ms.grad(lambda x, g: (softmax(x) * g).sum())(Tensor(x), Tensor(g)).asnumpy()
+    p = np.exp(x) / np.exp(x).sum()
+    return np.abs(got - p * (g - (p * g).sum())).max()
+"""
+
+
+@pytest.mark.parametrize(("sizes", "right"), [((1, 7), False), ((7, 1, 7), True)])
+def test_a_first_softmax_over_one_number_spoils_the_gradients_of_all_later_ones(sizes, right):
+    """In PyNative, in silence; so attention in plain operators has no softmax where there is one key."""
+    code = f"{SOFTMAX}\nprint([error(n) for n in {sizes}][-1])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    error = float(done.stdout.split()[-1])
+    assert error < 1e-5 if right else error > 1e-2
+
+
+def test_expm1_loses_its_digits_near_zero():
+    """So AdamW's 1 - beta ** t is a series of its own (kernels/adamw.py)."""
+    got = ops.expm1(Tensor([-1e-5], ms.float32)).asnumpy()[0]
+    assert abs(got / np.expm1(-1e-5) - 1) > 1e-4
