@@ -1,0 +1,177 @@
+"""Is another layout of the hidden states faster? One block of work in four layouts, with the copies each needs.
+
+The work is what a layer does between two attentions: a norm over the hidden axis and a linear map. The claim (C189 to
+C191 of the ledger) is that (B, T, d) is the slow one and a layout with d in front, (B, d, T) or the (B, d, T, 1) of
+images, the fast one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mindport.results import Property, Result, verdict
+from mindport.tables import Table
+from mindport.tuning.isolated import isolated
+from mindport.tuning.workload import effort, workload
+
+USUAL, COPIED, FRONT, IMAGE = (
+    "(B, T, d)", "(B, d, T), copied to (B, T, d) and back", "(B, d, T), W · x", "(B, d, T, 1), 1 × 1 convolution",
+)  # fmt: skip
+LIMIT = 1e-5  # relative, between layouts
+ROUNDS = {"smoke": 3, "small": 9, "full": 15}
+NOISE = 0.05  # a layout must be faster by more than this to confirm the claim
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One layout: the median in seconds, and the largest relative difference from the usual one's result."""
+
+    layout: str
+    seconds: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Layout(Result):
+    """The layouts, the usual one first."""
+
+    shape: tuple[int, int, int, int]
+    layouts: tuple[Timed, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all compute the same; which is the fastest is an answer, not a verdict."""
+        return len(self.layouts) > 1 and all(each.error <= LIMIT for each in self.layouts)
+
+    @property
+    def claim(self) -> str:
+        """What became of "another layout is faster"."""
+        usual, *others = self.layouts
+        best = min(others, key=lambda each: each.seconds)
+        if best.seconds < (1 - NOISE) * usual.seconds:
+            return f"confirmed here: {best.layout} takes {best.seconds / usual.seconds:.2f} of the time"
+        return f"refuted here: the best other one takes {best.seconds / usual.seconds:.2f} times as long"
+
+    def headline(self) -> str:
+        return f"“another layout than (B, T, d) is faster” is {self.claim}"
+
+    def tables(self) -> tuple[Table, ...]:
+        usual = self.layouts[0].seconds
+        rows = [(each.layout, f"{1e3 * each.seconds:.3g}", each.seconds / usual, each.error) for each in self.layouts]
+        b, t, d, f = self.shape
+        title = f"norm and linear map, B {b}, T {t}, d {d} → {f}"
+        return (Table(title, ("layout", "ms", "× the usual", "off by"), rows),)
+
+    def properties(self) -> tuple[Property, ...]:
+        how = "a norm over d and a linear map in four layouts, Graph mode, in turn, equal results; forward only"
+        return (
+            verdict("layouts of the hidden states are compared on equal results", self.ok, how, self.claim, "CPU"),
+            Property("which layout an Ascend NPU prefers", "not verified",
+                     "its fused attention takes (B, T, d) too (input_layout BSH); profile on the device"),
+        )  # fmt: skip
+
+
+def layout(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Layout:
+    """Time the four layouts at the sizes of the model.
+
+    Raises:
+        BackendError: the measuring process failed.
+    """
+    chosen, config = effort(size), workload(directory, size, allow).config
+    shape = (chosen.batch, chosen.tokens, config.hidden_size, config.intermediate_size)
+    return Layout(shape, tuple(Timed(*row) for row in isolated(measure, *shape, ROUNDS[size])))
+
+
+def measure(b: int, t: int, d: int, f: int, rounds: int) -> list[tuple[str, float, float]]:
+    """Layout, median seconds, error; run in a process of its own."""
+    import mindspore as ms
+    import numpy as np
+
+    from mindport.tuning.shapes import normal
+
+    ms.set_context(mode=ms.GRAPH_MODE)
+    x = normal("x", (b, t, d))
+    cells = _cells(normal("w", (f, d), d**-0.5))
+    front = np.ascontiguousarray(x.transpose(0, 2, 1))  # (B, d, T)
+    inputs = {USUAL: x, COPIED: front, FRONT: front, IMAGE: front[..., None]}
+    calls: dict[str, Callable[[], Any]] = {
+        name: (lambda cell=cells[name], x=ms.Tensor(array): cell(x).asnumpy()) for name, array in inputs.items()
+    }
+    found = {name: call().reshape(b, f, t) if name != USUAL else call().transpose(0, 2, 1) for name, call in calls.items()}
+    seconds = _in_turn(calls, rounds)
+    largest = np.abs(found[USUAL]).max()
+    return [(name, seconds[name], float(np.abs(found[name] - found[USUAL]).max() / largest)) for name in calls]
+
+
+def _in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(found) for name, found in seconds.items()}
+
+
+def _cells(w: Any) -> dict[str, Any]:
+    """One cell a layout; each takes its layout and gives it back."""
+    import mindspore as ms
+    from mindspore import Tensor, nn, ops
+
+    class Norm(nn.Cell):
+        """x / root mean square, over one axis."""
+
+        def __init__(self, axis: int) -> None:
+            super().__init__()
+            self.mean, self.rsqrt, self.axis = ops.ReduceMean(keep_dims=True), ops.Rsqrt(), axis
+
+        def construct(self, x: Tensor) -> Tensor:
+            return x * self.rsqrt(self.mean(x * x, self.axis) + 1e-5)
+
+    class Usual(nn.Cell):
+        """(B, T, d) → (B, T, f)."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.matmul, self.w = Norm(-1), ops.MatMul(transpose_b=True), ms.Parameter(Tensor(w))
+
+        def construct(self, x: Tensor) -> Tensor:
+            y = self.matmul(self.norm(x).reshape((-1, x.shape[-1])), self.w)
+            return y.reshape((x.shape[0], x.shape[1], -1))
+
+    class Copied(Usual):
+        """(B, d, T) → (B, f, T), through the usual layout."""
+
+        def construct(self, x: Tensor) -> Tensor:
+            b, d, t = x.shape
+            y = self.matmul(self.norm(x.transpose((0, 2, 1))).reshape((-1, d)), self.w)
+            return y.reshape((b, t, -1)).transpose((0, 2, 1))
+
+    class Front(nn.Cell):
+        """(B, d, T) → (B, f, T): W · x, without a copy."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.w = Norm(1), ms.Parameter(Tensor(w[None]))
+            self.matmul, self.tile = ops.BatchMatMul(), ops.Tile()
+
+        def construct(self, x: Tensor) -> Tensor:
+            return self.matmul(self.tile(self.w, (x.shape[0], 1, 1)), self.norm(x))
+
+    class Image(nn.Cell):
+        """(B, d, T, 1) → (B, f, T, 1)."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.w = Norm(1), ms.Parameter(Tensor(w[:, :, None, None]))
+            self.convolution = ops.Conv2D(w.shape[0], 1)
+
+        def construct(self, x: Tensor) -> Tensor:
+            return self.convolution(self.norm(x), self.w)
+
+    return {USUAL: Usual(), COPIED: Copied(), FRONT: Front(), IMAGE: Image()}

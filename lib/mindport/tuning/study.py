@@ -1,0 +1,99 @@
+"""A race of forms of one training step, and the figures that every study reads off it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mindport.tuning.case import Case
+from mindport.tuning.contestant import Contestant
+from mindport.tuning.flops import step_flops
+from mindport.tuning.race import Plan, race
+from mindport.tuning.shapes import Workload
+from mindport.tuning.workload import Effort
+
+FORMS = "mindport.tuning.forms"  # imported in the contestants' own processes
+KERNELS = ("attention", "linear", "rms_norm", "layer_norm", "rope", "gelu", "swiglu", "cross_entropy", "global_norm",
+           "adamw")  # fmt: skip
+LOSS_LIMIT, GRADIENT_LIMIT = 1e-5, 1e-4  # relative; the gradients' is over the largest value of each parameter
+LIMITS = {"loss": LOSS_LIMIT, "": GRADIENT_LIMIT}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One contestant.
+
+    Attributes:
+        name: in tables and plots.
+        seconds: of a step, the median.
+        fastest, slowest: of all that were timed.
+        memory: megabytes that its process grew by.
+        loss_error, gradient_error: largest relative differences from the first contestant; None when there is none
+            of this kind to compare.
+        first_seconds: the first step, compilation included; None where it is not known.
+        kernels: kernel → path.
+    """
+
+    name: str
+    seconds: float
+    fastest: float
+    slowest: float
+    memory: float
+    loss_error: float | None
+    gradient_error: float | None
+    first_seconds: float | None
+    kernels: Mapping[str, str]
+
+    @property
+    def same(self) -> bool:
+        """Whether it computed what the first contestant computed; NaN is not the same."""
+        return all(error is None or error <= limit for error, limit in
+                   ((self.loss_error, LOSS_LIMIT), (self.gradient_error, GRADIENT_LIMIT)))  # fmt: skip
+
+    @property
+    def state(self) -> str:
+        return "pass" if self.same else "failed"
+
+
+def form(name: str, workload: Workload, *, optional: bool = False, **settings: Any) -> Contestant:
+    """A contestant that runs the workload's step in one form; see `forms.step`."""
+    return Contestant(name, FORMS, "step", {**workload.settings(), **settings}, optional)
+
+
+def study(workload: Workload, contestants: Sequence[Contestant], effort: Effort) -> Case:
+    """Start every contestant in a process of its own and time them in turn.
+
+    Raises:
+        BackendError: one that is not optional cannot be built, or fails.
+    """
+    work = step_flops(workload.config, workload.batch, workload.tokens) / 1e9
+    return race(workload.name, contestants, Plan(work, LIMITS, rounds=effort.rounds, calls=1, warm_up=effort.warm_up))
+
+
+def figures(case: Case) -> tuple[Figures, ...]:
+    """What was measured of each contestant, in the order of the race."""
+    return tuple(_figures(case, name) for name in case.timings)
+
+
+def absent(case: Case) -> dict[str, str]:
+    """Who did not take part, and why in one line."""
+    return {name: why.splitlines()[0].partition(": ")[2] for name, why in case.absent.items()}
+
+
+def _figures(case: Case, name: str) -> Figures:
+    timing, about = case.timings[name], case.about[name]
+    values = [row for row in case.numerics if row.peer == name]
+    kernels = {kernel: path for kernel, path, _ in about.get("kernels", ())}
+    loss, gradient = (_worst(row.error for row in values if row.value.startswith(kind)) for kind in ("loss", "gradient"))
+    return Figures(name, timing.median, timing.fastest, timing.slowest, case.memory[name].growth, loss, gradient,
+                   about.get("first seconds"), kernels)  # fmt: skip
+
+
+def _worst(errors: Iterable[float]) -> float | None:
+    """The largest; NaN when there is one, None when a contestant has no values of this kind."""
+    found = list(errors)
+    if not found or all(error == math.inf for error in found):
+        return None
+    return math.nan if any(math.isnan(error) for error in found) else max(found)
