@@ -66,7 +66,7 @@ class LayerNorm(nn.Cell):
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
         self.weight, self.bias = params("weight"), params("bias")  # (d,), (d,)
-        self.norm = kernels.layer_norm(eps=config.norm_eps)
+        self.norm = kernels.layer_norm(eps=config.norm_eps, dtype=params.dtype)
 
     def construct(self, x: Tensor) -> Tensor:
         return self.norm(x, self.weight, self.bias)
@@ -78,7 +78,7 @@ class RMSNorm(nn.Cell):
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
         self.weight = params("weight")  # (d,)
-        self.norm = kernels.rms_norm(eps=config.norm_eps, offset=config.norm_offset)
+        self.norm = kernels.rms_norm(eps=config.norm_eps, offset=config.norm_offset, dtype=params.dtype)
 
     def construct(self, x: Tensor) -> Tensor:
         return self.norm(x, self.weight)
@@ -122,7 +122,7 @@ class Attention(nn.Cell):
             self.k_norm = NORMS[config.norm](config, params / "k_norm")
         self.rotary = config.position == "rope"
         if self.rotary:
-            self.rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim)
+            self.rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim, dtype=params.dtype)
         self.attend = kernels.attention(
             heads=config.num_attention_heads,
             kv_heads=config.num_key_value_heads,
@@ -172,7 +172,7 @@ class MLP(nn.Cell):
             self.gate = Linear(params / "gate")  # d → f
         self.up = Linear(params / "up")  # d → f
         self.down = Linear(params / "down")  # f → d
-        self.act = kernels.gated(config.hidden_act) if self.gated else kernels.activation(config.hidden_act)
+        self.act = (kernels.gated if self.gated else kernels.activation)(config.hidden_act, params.dtype)
         self.dropout = nn.Dropout(p=config.resid_pdrop)
 
     def construct(self, x: Tensor) -> Tensor:

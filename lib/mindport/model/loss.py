@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from mindspore import Tensor, nn
+from mindspore import Tensor, nn, ops
 
 from mindport.model import kernels
 from mindport.model.gpt import GPT
+from mindport.model.kernels.cross_entropy import IGNORED
 
 
 class NextTokenLoss(nn.Cell):
     """Mean cross entropy of each token given those before it: (ids (B, T), labels (B, T)) → scalar.
 
     Labels are the ids themselves, −100 where a token does not count; the shift by one happens here, as in the
-    reference's `labels` argument.
+    reference's `labels` argument. NaN when no token counts, as when T is 1.
     """
 
     def __init__(self, model: GPT) -> None:
         super().__init__(auto_prefix=False)  # parameters keep the hub's names
         self.model = model
-        self.vocab_size = model.config.vocab_size
-        self.loss = kernels.cross_entropy()
+        self.vocab_size, self.ignored = model.config.vocab_size, IGNORED
+        self.loss, self.concat, self.full_like = kernels.cross_entropy(), ops.Concat(1), ops.full_like
 
     def construct(self, ids: Tensor, labels: Tensor) -> Tensor:
-        logits = self.model(ids)[:, :-1]  # (B, T-1, V)
-        return self.loss(logits.reshape((-1, self.vocab_size)), labels[:, 1:].reshape((-1,)))
+        logits = self.model(ids).reshape((-1, self.vocab_size))  # (B·T, V)
+        # The labels move, not the logits: a slice of those, and its gradient, would copy B·T·V numbers
+        following = self.concat((labels[:, 1:], self.full_like(labels[:, :1], self.ignored)))  # (B, T)
+        return self.loss(logits, following.reshape((-1,)))

@@ -1,9 +1,11 @@
 """One function per kernel, several ways to compute it; `selector` decides which and records why."""
 
 from mindport.model.kernels.activation import activation, gated
+from mindport.model.kernels.adamw import adamw
 from mindport.model.kernels.attention import attention
 from mindport.model.kernels.cross_entropy import cross_entropy
 from mindport.model.kernels.gelu import gelu
+from mindport.model.kernels.global_norm import global_norm
 from mindport.model.kernels.layer_norm import layer_norm
 from mindport.model.kernels.rms_norm import rms_norm
 from mindport.model.kernels.rotary import rope
@@ -13,12 +15,14 @@ from mindport.model.kernels.swiglu import swiglu
 __all__ = [
     "Choice",
     "activation",
+    "adamw",
     "attention",
     "choices",
     "choices_table",
     "cross_entropy",
     "gated",
     "gelu",
+    "global_norm",
     "layer_norm",
     "override",
     "rms_norm",

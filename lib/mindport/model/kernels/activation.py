@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from mindspore import Tensor, nn
 
-from mindport.model.kernels.gelu import gelu
-from mindport.model.kernels.swiglu import swiglu
+from mindport.model.kernels.gelu import geglu, gelu
+from mindport.model.kernels.swiglu import silu, swiglu
 
 
-def activation(hidden_act: str) -> nn.Cell:
+def activation(hidden_act: str, dtype: str = "float32") -> nn.Cell:
     """The activation of a plain MLP; called as `(x)`."""
     makers = {
-        "gelu": lambda: gelu(approximate=False),
-        "gelu_tanh": lambda: gelu(approximate=True),
-        "silu": nn.SiLU,
+        "gelu": lambda: gelu(approximate=False, dtype=dtype),
+        "gelu_tanh": lambda: gelu(approximate=True, dtype=dtype),
+        "silu": lambda: silu(dtype=dtype),
         "relu": nn.ReLU,
     }
     return makers[hidden_act]()
 
 
-def gated(hidden_act: str) -> nn.Cell:
-    """act(gate) · up; called as `(gate, up)`. With silu it is the kernel `swiglu`."""
-    return swiglu() if hidden_act == "silu" else Gated(hidden_act)
+def gated(hidden_act: str, dtype: str = "float32") -> nn.Cell:
+    """act(gate) · up; called as `(gate, up)`."""
+    makers = {
+        "gelu": lambda: geglu(approximate=False, dtype=dtype),
+        "gelu_tanh": lambda: geglu(approximate=True, dtype=dtype),
+        "silu": lambda: swiglu(dtype=dtype),
+    }
+    return makers.get(hidden_act, lambda: Gated(hidden_act, dtype))()
 
 
 class Gated(nn.Cell):
     """Any activation times the other half."""
 
-    def __init__(self, hidden_act: str) -> None:
+    def __init__(self, hidden_act: str, dtype: str) -> None:
         super().__init__()
-        self.act = activation(hidden_act)
+        self.act = activation(hidden_act, dtype)
 
     def construct(self, gate: Tensor, up: Tensor) -> Tensor:
         return self.act(gate) * up

@@ -13,6 +13,22 @@ import mindspore as ms
 from mindspore import ops
 
 from mindport.model.kernels.library import library, unavailable
+from mindport.model.kernels.selector import Kernel
+
+
+class Native(Kernel):
+    """A path in C++: float32 only, so under mixed precision it is a float32 island in the model."""
+
+    @staticmethod
+    def refuses(*, dtype: str, **_: Any) -> str | None:
+        """What `refusal` says of the dtype."""
+        return refusal(dtype)
+
+    def add_flags(self, **flags: Any) -> Native:
+        """Mixed precision sets its flags on every cell; here the one for float32 takes their place."""
+        if flags.get("fp16") or flags.get("bf16"):
+            flags = {**flags, "fp16": False, "bf16": False, "fp32": True}
+        return super().add_flags(**flags)
 
 
 def native(function: str, shape: Callable[..., Any], gradient: Callable[..., tuple[Any, ...]] | None = None, *,
@@ -31,6 +47,26 @@ def native(function: str, shape: Callable[..., Any], gradient: Callable[..., tup
         return ms.float32 if outputs == 1 else (ms.float32,) * outputs
 
     return ops.Custom(f"{library()}:{function}", shape, dtype, "aot", bprop=gradient)
+
+
+def plain(function: str) -> ops.Custom:
+    """`function` of one array, (x) → y of its shape, whose gradient is the function {function}_grad, (x, dy) → dx."""
+    grad = native(f"{function}_grad", lambda x, dy: x)
+
+    def gradient(x: Any, y: Any, dy: Any) -> Any:
+        return (grad(x, dy),)
+
+    return native(function, lambda x: x, gradient)
+
+
+def gated(function: str) -> ops.Custom:
+    """`function` of two, (gate, up) → y, whose gradient is {function}_grad, (gate, up, dy) → dgate, dup; one shape."""
+    grad = native(f"{function}_grad", lambda gate, up, dy: (gate, up), outputs=2)
+
+    def gradient(gate: Any, up: Any, y: Any, dy: Any) -> Any:
+        return grad(gate, up, dy)
+
+    return native(function, lambda gate, up: gate, gradient)
 
 
 def refusal(dtype: str = "float32") -> str | None:

@@ -36,36 +36,103 @@ static inline Vec choose(Ints mask, Vec yes, Vec no) { return mask ? yes : no; }
 static inline Vec max(Vec a, Vec b) { return choose(a > b, a, b); }  // b when either is NaN
 static inline Vec min(Vec a, Vec b) { return choose(a < b, a, b); }
 
-static inline float sum(Vec x) {
-  float total = 0.f;
-  for (int i = 0; i < LANES; i++) total += x[i];
-  return total;
+template <int N>
+struct Wide {
+  typedef float type __attribute__((vector_size(N * 4)));
+};
+
+// By halves, so log2(N) additions one after the other; through a union, which stays in registers.
+template <int N>
+static inline float sum_halves(typename Wide<N>::type x) {
+  if constexpr (N == 2) {
+    return x[0] + x[1];
+  } else {
+    union {
+      typename Wide<N>::type whole;
+      typename Wide<N / 2>::type half[2];
+    } both = {x};
+    return sum_halves<N / 2>(both.half[0] + both.half[1]);
+  }
 }
+static inline float sum(Vec x) { return sum_halves<LANES>(x); }
 static inline float largest(Vec x) {
   float top = x[0];
   for (int i = 1; i < LANES; i++) top = x[i] > top ? x[i] : top;
   return top;
 }
 
-// e^x within 1.5 units in the last place. 0 below -87.3, where a float becomes denormal, inf above 88.7; NaN stays.
-static inline Vec exp(Vec x) {
+// e^x = p · 2^k for −87.3 < x < 88.7; p within 1.5 units in the last place. NaN gives a p of NaN.
+static inline Vec exp_parts(Vec x, Ints* k) {
   const float round = 12582912.f;  // 1.5 * 2^23: adding it leaves the nearest whole number in the low bits
-  Vec clipped = choose(x < -87.33654f, splat(-87.33654f), choose(x > 88.72283f, splat(88.72283f), x));
-  Vec shifted = clipped * 1.44269504f + round;
+  Vec shifted = x * 1.44269504f + round;
   Vec n = shifted - round;
-  Vec r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;  // ln 2 in two parts
+  Vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln 2 in two parts
   Vec p = splat(1.9875691500e-4f);  // Cephes expf
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.f;
-  Ints k = as_ints(shifted) - as_ints(splat(round)), half = k >> 1;  // 2^k in two steps: 2^128 is not a float
+  *k = as_ints(shifted) - as_ints(splat(round));
+  return p * r * r + r + 1.f;
+}
+
+static inline Vec within(Vec x, float low, float high) {  // NaN stays
+  return choose(x < low, splat(low), choose(x > high, splat(high), x));
+}
+
+// 0 below -87.3, where a float becomes denormal, inf above 88.7; NaN stays.
+static inline Vec exp(Vec x) {
+  Ints k;
+  Vec p = exp_parts(within(x, -87.33654f, 88.72283f), &k);
+  Ints half = k >> 1;  // 2^k in two steps: 2^128 is not a float
   p = p * as_floats((half + 127) << 23) * as_floats((k - half + 127) << 23);
   p = choose(x < -87.33654f, splat(0.f), p);
   p = choose(x > 88.72283f, splat(__builtin_inff()), p);
   return choose(x != x, x, p);
 }
 
-static inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp(-x)); }
+// 2^x for x <= 0 within 2.2e-7 of itself: for softmax, whose largest exponent is 0. Below 2^-126 it fades to exactly 0
+// at -127, where the bits of 2^0 and of the shift cancel; NaN stays.
+static inline Vec exp2_negative(Vec x) {
+  const float round = 12582912.f;
+  Vec clipped = choose(x < -127.f, splat(-127.f), x);
+  Vec shifted = clipped + round;
+  Vec r = clipped - (shifted - round);
+  Vec p = splat(1.3276472e-3f);  // minimax on [-1/2, 1/2], relative error 7.5e-8
+  p = p * r + 9.6755410e-3f;
+  p = p * r + 5.5507131e-2f;
+  p = p * r + 2.4022120e-1f;
+  p = p * r + 6.9314694e-1f;
+  p = p * r + 1.f;
+  return as_floats(as_ints(p) + (as_ints(shifted) << 23));
+}
+
+// Turns LANES vectors of a square round its diagonal, by swapping blocks of half the size each time.
+static inline void transpose(Vec (&x)[LANES]) {
+#pragma GCC unroll 4
+  for (int size = LANES / 2; size > 0; size /= 2) {
+    Ints upper, lower;  // lanes of the second vector are counted from LANES
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) {
+      upper[i] = i & size ? LANES + i - size : i;
+      lower[i] = i & size ? LANES + i : i + size;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++)
+      if (!(i & size)) {
+        const Vec a = x[i], b = x[i + size];
+        x[i] = __builtin_shuffle(a, b, upper);
+        x[i + size] = __builtin_shuffle(a, b, lower);
+      }
+  }
+}
+
+// The same where its ends do not matter: no less than 1.3e-38, no more than 1.6e38.
+static inline Vec exp_inside(Vec x) {
+  Ints k;
+  Vec p = exp_parts(within(x, -87.33654f, 88.f), &k);
+  return p * as_floats((k + 127) << 23);
+}
+
+static inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp_inside(-x)); }

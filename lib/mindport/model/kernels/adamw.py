@@ -1,0 +1,107 @@
+"""One step of AdamW (arXiv:1711.05101) over all parameters, in place, as torch.optim.AdamW computes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor, ops
+
+from mindport.model.kernels.native import native, refusal
+from mindport.model.kernels.selector import Kernel, select
+
+
+def adamw(*, decay: Sequence[float], betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Kernel:
+    """Called as `(parameters, m, v, gradients, lr, scale, step)` → something to depend on.
+
+    The first four are tuples of n tensors each, float32; the first three are changed. lr and scale, which multiplies
+    the gradients, are float32 (), step is int32 () and counts from 1.
+
+    Args:
+        decay: the weight decay of each parameter, n numbers.
+        betas: of the means of the gradient and of its square.
+        eps: added to the square root.
+    """
+    paths = {"ascend": Ascend, "cpu": Cpu, "reference": Reference}
+    return select("adamw", paths, decay=tuple(decay), betas=betas, eps=eps)
+
+
+class Correction(Kernel):
+    """1 − βᵗ, from step t and ln β; float32 of 1 − exp(…) would keep two digits of it in the first steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exp, self.where, self.float32 = ops.exp, ops.where, ms.float32
+
+    def construct(self, step: Tensor, log_beta: float) -> Tensor:
+        y = step.astype(self.float32) * -log_beta
+        series = 1.0
+        for n in (8, 7, 6, 5, 4, 3, 2):
+            series = 1.0 - y / n * series
+        return self.where(y < 0.5, y * series, 1.0 - self.exp(-y))
+
+
+class Reference(Kernel):
+    """Plain operators, one parameter after the other."""
+
+    def __init__(self, *, decay: tuple[float, ...], betas: tuple[float, float], eps: float) -> None:
+        super().__init__()
+        self.decay, self.betas, self.eps = decay, betas, eps
+        self.logs = tuple(map(math.log, betas))
+        self.correction, self.assign, self.sqrt = Correction(), ops.Assign(), ops.Sqrt()
+
+    def construct(self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
+        size = lr / self.correction(step, self.logs[0])
+        root = self.sqrt(self.correction(step, self.logs[1]))
+        for i in range(len(self.decay)):
+            gradient = gradients[i] * scale
+            mean = m[i] + (1.0 - self.betas[0]) * (gradient - m[i])
+            square = self.betas[1] * v[i] + (1.0 - self.betas[1]) * gradient * gradient
+            kept = parameters[i] * (1.0 - lr * self.decay[i])
+            self.assign(m[i], mean)
+            self.assign(v[i], square)
+            self.assign(parameters[i], kept - size * mean / (self.sqrt(square) / root + self.eps))
+        return step
+
+
+class Ascend(Kernel):
+    """`ops.AdamWeightDecay`, which corrects no bias: its rate, ε and decay are rescaled so that it comes to the same.
+
+    With c1 = 1 − β1ᵗ and c2 = √(1 − β2ᵗ) these are lr·c2/c1, ε·c2 and decay·c1/c2. The operator also runs on a CPU,
+    where it is held to PyTorch; on the device it is unverified.
+    """
+
+    def __init__(self, *, decay: tuple[float, ...], betas: tuple[float, float], eps: float) -> None:
+        super().__init__()
+        self.decay, self.betas, self.eps = decay, betas, eps
+        self.logs = tuple(math.log(float(np.float32(beta))) for beta in betas)  # the operator rounds its betas
+        self.correction, self.update, self.sqrt = Correction(), ops.AdamWeightDecay(), ops.Sqrt()
+
+    def construct(self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
+        c1, c2 = self.correction(step, self.logs[0]), self.sqrt(self.correction(step, self.logs[1]))
+        size, eps = lr * c2 / c1, self.eps * c2
+        for i in range(len(self.decay)):
+            decay, gradient = self.decay[i] * c1 / c2, gradients[i] * scale
+            self.update(parameters[i], m[i], v[i], size, self.betas[0], self.betas[1], eps, decay, gradient)
+        return step
+
+
+class Cpu(Kernel):
+    """One call for all parameters, in one pass over the memory, in C++ (cpp/adamw.cc)."""
+
+    def __init__(self, *, decay: tuple[float, ...], betas: tuple[float, float], eps: float) -> None:
+        super().__init__()
+        self.decay, self.settings = Tensor(decay, ms.float32), Tensor((*betas, eps), ms.float64)
+        self.update = native("adamw", lambda *inputs: (1,))
+        # What it writes are its inputs: without this mark, Graph mode runs it before or after what reads them
+        self.update.add_prim_attr("side_effect_mem", True)
+
+    @staticmethod
+    def refuses(**settings: object) -> str | None:
+        return refusal()
+
+    def construct(self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
+        return self.update(*parameters, *m, *v, *gradients, self.decay, self.settings, lr, scale, step)

@@ -1,0 +1,156 @@
+// Causal attention, forward: softmax by blocks of keys (arXiv:2205.14135), without a matrix of all scores.
+//
+// A block of queries lies across the lanes, one query a lane: the softmax over keys then goes down a column, and neither
+// it nor the two products needs a reduction across lanes. Only the queries are transposed; keys and values are read as
+// they lie.
+#include <cfloat>
+#include <cmath>
+
+#include "attention_shape.h"
+
+namespace {
+
+constexpr int64_t QUERIES = 64, KEYS = 128, COLUMNS = QUERIES / LANES;
+constexpr int64_t CHUNK = 16;  // keys, where some are hidden: hidden vectors are left out chunk by chunk
+constexpr float LOG2_E = 1.44269504f;
+
+struct Attend {
+  const Problem& p;
+  In k, v;             // of one key/value head: (S, D)
+  Out q, sums, weights;  // (D, QUERIES), (D, QUERIES), (KEYS, QUERIES)
+  int64_t columns;     // vectors that hold queries
+  Vec top[COLUMNS], total[COLUMNS];  // of each query so far: the largest score, the sum of 2^(score - largest)
+
+  void start(In queries, int64_t rows) {
+    to_lanes(queries, q, rows, p.dim, p.scale * LOG2_E);
+    std::fill_n(sums.data, p.dim * QUERIES, 0.f);
+    columns = (rows + LANES - 1) / LANES;
+    for (int c = 0; c < COLUMNS; c++) top[c] = splat(-FLT_MAX), total[c] = splat(0.f);
+  }
+
+  // Keys [key, key + n), all seen by all queries.
+  void whole(int64_t key, int64_t n) {
+    multiply<ACROSS, SET>(k.from(key), q, weights, n, columns, p.dim);
+    for (int64_t c = 0; c < columns; c++) softmax(c, n);
+    multiply<DOWN, ADD>(v.from(key), weights, sums, p.dim, columns, n);
+  }
+
+  // Keys [key, key + n), of which queries see what the band shows.
+  void edge(int64_t key, int64_t n, Band band) {
+    for (int64_t j = 0; j < n; j += CHUNK) {
+      const int64_t c = first_column(j, band), rows = std::min(CHUNK, n - j);
+      multiply<ACROSS, SET>(k.from(key + j), In(q).from(0, c * LANES), weights.from(j, c * LANES), rows, columns - c, p.dim);
+    }
+    for (int64_t c = 0; c < columns; c++) {
+      const int64_t seen = rows_of(c, n, band);
+      hide(c, seen, band);
+      softmax(c, seen);
+    }
+    for (int64_t j = 0; j < n; j += CHUNK) {
+      const int64_t c = first_column(j, band), rows = std::min(CHUNK, n - j);
+      multiply<DOWN, ADD>(v.from(key + j), In(weights).from(j, c * LANES), sums.from(0, c * LANES), p.dim, columns - c, rows);
+    }
+  }
+
+  // The first vector with a query that sees key j or one before.
+  int64_t first_column(int64_t j, Band band) const {
+    return clip((j - band.newest) / LANES, 0, columns);
+  }
+
+  // How many of n keys are in chunks that column c takes part in.
+  int64_t rows_of(int64_t c, int64_t n, Band band) const {
+    const int64_t last = c * LANES + LANES - 1 + band.newest;
+    return last < 0 ? 0 : std::min(n, (last / CHUNK + 1) * CHUNK);
+  }
+
+  void hide(int64_t c, int64_t rows, Band band) {
+    Ints query;
+    for (int i = 0; i < LANES; i++) query[i] = c * LANES + i;
+    const Ints newest = query + band.newest, oldest = query + band.oldest;
+    for (int64_t j = 0; j < rows; j++) {
+      float* at = weights.data + j * QUERIES + c * LANES;
+      store(at, choose((newest >= (int32_t)j) & (oldest < (int32_t)j), load(at), splat(-INFINITY)));
+    }
+  }
+
+  // Scores → weights, down one column.
+  void softmax(int64_t c, int64_t rows) {
+    float* column = weights.data + c * LANES;
+    Vec high = top[c], sum = splat(0.f);
+    for (int64_t j = 0; j < rows; j++) high = max(load(column + j * QUERIES), high);
+    for (int64_t j = 0; j < rows; j++) {
+      const Vec weight = exp2_negative(load(column + j * QUERIES) - high);
+      store(column + j * QUERIES, weight);
+      sum += weight;
+    }
+    rescale(c, high);
+    total[c] += sum;
+  }
+
+  void rescale(int64_t c, Vec high) {
+    const Vec decay = exp2_negative(top[c] - high);
+    if (largest(high - top[c]) == 0.f) return;
+    top[c] = high, total[c] *= decay;
+    for (int64_t d = 0; d < p.dim; d++) {
+      float* at = sums.data + d * QUERIES + c * LANES;
+      store(at, load(at) * decay);
+    }
+  }
+
+  // A query that saw nothing: 0, and a log-sum that makes 0 of every weight in the gradient.
+  void finish(Out out, float* log_sum, int64_t rows) {
+    float inverse[QUERIES];
+    for (int64_t i = 0; i < rows; i++) {
+      const float sum = total[i / LANES][i % LANES];
+      inverse[i] = sum == 0.f ? 0.f : 1.f / sum;
+      log_sum[i] = sum == 0.f ? INFINITY : top[i / LANES][i % LANES] + std::log2(sum);
+    }
+    from_lanes(sums, out, p.dim, rows, inverse);
+  }
+};
+
+void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end) {
+  float* memory = scratch((2 * p.dim + KEYS) * QUERIES);
+  Attend block{p, k, v, {memory, QUERIES}, {memory + p.dim * QUERIES, QUERIES}, {memory + 2 * p.dim * QUERIES, QUERIES}};
+  block.start(q, end - begin);
+  const Range some = p.seen_by(begin, end), all = p.seen_by_all(begin, end);
+  const int64_t all_end = std::max(all.begin, all.end / CHUNK * CHUNK);  // the edge begins with a chunk
+  for (int64_t key = some.begin, n; key < some.end; key += n) {
+    const bool whole = key >= all.begin && key < all_end;
+    const int64_t stop = key < std::min(all.begin, all_end) ? all.begin : whole ? all_end : some.end;
+    n = std::min(KEYS, stop - key);
+    whole ? block.whole(key, n) : block.edge(key, n, p.band(begin, key));
+  }
+  block.finish(out, log_sum, end - begin);
+}
+
+void zero_rows(const Problem& p, int64_t b, int64_t h, Range rows, float* out, float* log_sum) {
+  for (int64_t i = rows.begin; i < rows.end; i++) {
+    std::fill_n(out + p.query_row(b, i, h), p.dim, 0.f);
+    log_sum[(b * p.heads + h) * p.tokens + i] = INFINITY;
+  }
+}
+
+}  // namespace
+
+OPERATOR(attention) {  // q, k, v, scale, window, offset, lengths -> out (B, T, H, D), log2-sum-exp2 (B, H, T)
+  Problem p;
+  if (call.count != 9) return WRONG_COUNT;
+  if (const int status = read_problem(call, p)) return status;
+  if (!call.same_shape(7, 0) || call.size(8) != p.batch * p.heads * p.tokens) return WRONG_SHAPE;
+  const float *q = call.at(0), *k = call.at(1), *v = call.at(2);
+  float *out = call.at(7), *log_sum = call.at(8);
+  const int64_t blocks = (p.tokens + QUERIES - 1) / QUERIES, pairs = p.batch * p.heads;
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t task = 0; task < pairs * blocks; task++) {  // the last blocks see most: they come first
+    const int64_t b = task % pairs / p.heads, h = task % p.heads, kv = h / p.group();
+    const int64_t begin = (blocks - 1 - task / pairs) * QUERIES, end = std::min(begin + QUERIES, p.tokens);
+    const int64_t live = clip(p.live(b), begin, end);
+    zero_rows(p, b, h, {live, end}, out, log_sum);
+    if (begin == live) continue;
+    const In keys{k + p.key_row(b, 0, kv), p.key_stride()}, values{v + p.key_row(b, 0, kv), p.key_stride()};
+    attend(p, {q + p.query_row(b, begin, h), p.query_stride()}, keys, values,
+           {out + p.query_row(b, begin, h), p.query_stride()}, log_sum + (b * p.heads + h) * p.tokens + begin, begin, live);
+  }
+  return OK;
+}

@@ -1,0 +1,213 @@
+"""Cross entropy, in C++ and by plain operators, against torch in float64: values, gradients, and what is no label."""
+
+from __future__ import annotations
+
+import mindspore as ms
+import numpy as np
+import pytest
+import torch
+from mindspore import Tensor, nn
+from torch.nn import functional as F
+
+from mindport.model import NextTokenLoss, kernels
+from mindport.model.kernels import choices, override
+from tests.model.kernels.cases import normal
+from tests.model.kernels.planted import OTHER_CPUS, planted
+from tests.model.reference import MODES, execution, token_ids
+
+PATHS = ["cpu", "reference"]
+SHAPES = [(1, 1), (7, 11), (5, 65), (3, 1000), (4, 2500), (6, 16)]  # one class; less than a vector; several blocks
+
+
+def kernel(path: str = "cpu") -> kernels.selector.Kernel:
+    with override("cross_entropy", path):
+        return kernels.cross_entropy()
+
+
+def case(rows: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of some size, and labels of which every third does not count."""
+    labels = np.random.default_rng(seed).integers(0, classes, rows).astype(np.int32)
+    labels[1::3] = -100
+    return normal(rows, classes, seed=seed, scale=9), labels
+
+
+def exact(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    x = torch.from_numpy(logits).double().requires_grad_()
+    loss = F.cross_entropy(x, torch.from_numpy(labels).long())
+    (3 * loss).backward()  # a gradient from above that is not 1
+    return loss.item(), x.grad.numpy()
+
+
+def ours(cell: nn.Cell, logits: np.ndarray, labels: np.ndarray, mode: str = "pynative") -> tuple[float, np.ndarray]:
+    with execution(MODES[mode]):
+        value, gradient = Both(cell)(Tensor(logits), Tensor(labels))
+        return value.asnumpy().item() / 3, gradient.asnumpy()
+
+
+class Both(nn.Cell):
+    """Three times the loss, and the gradient of that."""
+
+    def __init__(self, cell: nn.Cell) -> None:
+        super().__init__()
+        self.both = ms.value_and_grad(Thrice(cell), 0)
+
+    def construct(self, logits, labels):
+        return self.both(logits, labels)
+
+
+class Thrice(nn.Cell):
+    def __init__(self, cell: nn.Cell) -> None:
+        super().__init__()
+        self.cell = cell
+
+    def construct(self, logits, labels):
+        return 3.0 * self.cell(logits, labels)
+
+
+def error(got: tuple[float, np.ndarray], expected: tuple[float, np.ndarray]) -> float:
+    """The largest part of a limit that is used up: 2e-6 of the value, 1e-5 of the largest gradient."""
+    value = abs(got[0] - expected[0]) / max(abs(expected[0]), 1e-3)
+    gradient = np.abs(got[1] - expected[1]).max() / max(np.abs(expected[1]).max(), 1e-3)
+    return max(value / 2e-6, gradient / 1e-5)
+
+
+def test_a_cpu_with_a_compiler_takes_cpp():
+    kernels.cross_entropy()
+    assert ("cross_entropy", "cpu") in {(choice.kernel, choice.path) for choice in choices()}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_value_and_gradient(path, shape):
+    assert error(ours(kernel(path), *case(*shape)), exact(*case(*shape))) <= 1
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_graph_mode(path):
+    assert error(ours(kernel(path), *case(5, 65), "graph"), exact(*case(5, 65))) <= 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_under_recompute(mode):
+    cell = kernel()
+    cell.recompute()
+    assert error(ours(cell, *case(5, 65), mode), exact(*case(5, 65))) <= 1
+
+
+@pytest.mark.parametrize("compiler", OTHER_CPUS)
+def test_shorter_vectors(compiler):
+    with planted("cross_entropy.cc", compiler=compiler):
+        assert max(error(ours(kernel(), *case(*shape)), exact(*case(*shape))) for shape in SHAPES) <= 1
+
+
+def test_logits_far_from_zero_lose_nothing():
+    """log Σ exp as one float32 would round to 1e-3 here."""
+    logits, labels = case(7, 65)
+    logits = (logits / 9 + 3e4).astype(np.float32)
+    assert error(ours(kernel(), logits, labels), exact(logits, labels)) <= 1
+
+
+def test_growing_and_shrinking_logits():
+    """The largest logit is met in the last block, or in the first."""
+    logits, labels = case(2, 5000)
+    labels[:] = 7, 4990
+    logits += np.linspace(-60, 60, 5000, dtype=np.float32) * np.array([[1], [-1]], np.float32)
+    assert error(ours(kernel(), logits, labels), exact(logits, labels)) <= 1
+
+
+def test_classes_that_are_ruled_out():
+    logits, labels = case(7, 65)
+    logits[:, 20:40] = -np.inf
+    labels[labels >= 0] %= 20
+    got, expected = ours(kernel(), logits, labels), exact(logits, labels)
+    assert error(got, expected) <= 1
+    assert (got[1][:, 20:40] == 0).all()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_label_that_counts_is_nan_without_a_gradient_as_in_torch(path):
+    logits, labels = normal(3, 11), np.full(3, -100, np.int32)
+    for value, gradient in (ours(kernel(path), logits, labels), exact(logits, labels)):
+        assert np.isnan(value)
+        assert (gradient == 0).all()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nan_is_not_heard_where_the_label_does_not_count(path):
+    logits, labels = case(7, 11)
+    logits[1] = np.nan
+    assert ours(kernel(path), logits, labels)[0] == pytest.approx(exact(logits, labels)[0], rel=2e-6)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nan_is_not_hidden_where_it_does(path):
+    logits, labels = case(7, 11)
+    logits[0, 3] = np.nan
+    value, gradient = ours(kernel(path), logits, labels)
+    assert not np.isfinite(value)  # NaN in C++; of MindSpore 2.10's LogSoftmax on a CPU, an infinity
+    assert not np.isfinite(gradient[0]).all()
+    assert np.isfinite(gradient[1:]).all()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_rows_without_a_distribution_are_nan_as_in_torch(value):
+    logits, labels = case(2, 11)
+    logits[0] = value
+    assert np.isnan(exact(logits, labels)[0])
+    assert np.isnan(ours(kernel(), logits, labels)[0])
+
+
+@pytest.mark.parametrize(
+    ("label", "mode"), [(11, "pynative"), (-1, "pynative"), (2**31 - 1, "pynative"), (-1, "graph")]
+)
+@pytest.mark.parametrize("path", PATHS)
+def test_a_label_that_is_no_class_stops(path, label, mode):
+    logits, labels = case(7, 11)
+    labels[3] = label
+    with pytest.raises(IndexError):
+        F.cross_entropy(torch.from_numpy(logits), torch.from_numpy(labels).long())
+    with execution(MODES[mode]), pytest.raises(RuntimeError):
+        kernel(path)(Tensor(logits), Tensor(labels)).asnumpy()
+
+
+@pytest.mark.parametrize("labels", [np.zeros(6, np.int32), np.zeros((7, 1), np.int32), np.zeros(7, np.int64)])
+def test_labels_of_another_shape_or_dtype_stop(labels):
+    with pytest.raises(RuntimeError):
+        kernel()(Tensor(normal(7, 11)), Tensor(labels)).asnumpy()
+
+
+FAULTS = {
+    "no rescaling": ("std::exp((double)top - higher)", "1"),
+    "a label's logit kept": ("dx[label] -= scale", "dx[label] -= 0"),
+    "divided by all rows": ("const float scale = *call.at(4) / count", "const float scale = *call.at(4) / rows"),
+    "gradient from above lost": ("const float scale = *call.at(4) / count", "const float scale = 1.f / count"),
+    "a tail left out": ("if (i < n) sums +=", "if (false) sums +="),
+    "a tail of the gradient left out": ("if (i < n) store_part(dx + i, scale", "if (false) store_part(dx + i, scale"),
+    "ignored rows counted": ("total / count", "total / rows"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_seen(fault):
+    logits, labels = case(4, 2501)
+    logits = logits / 9 + np.linspace(0, 30, 2501, dtype=np.float32)
+    with planted("cross_entropy.cc", *FAULTS[fault]):
+        assert not error(ours(kernel(), logits, labels), exact(logits, labels)) <= 2  # NaN is seen too
+    assert error(ours(kernel(), logits, labels), exact(logits, labels)) <= 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_next_token_is_predicted_by_all_before_it(pair, mode):
+    """The last position predicts nothing, so its label is one that does not count."""
+    it, ids = pair("llama"), token_ids(9)
+    labels = np.where(np.arange(9) % 5 == 3, -100, ids).astype(np.int32)
+    with execution(MODES[mode]):
+        got = NextTokenLoss(it.ours())(Tensor(ids), Tensor(labels)).asnumpy().item()
+    assert got == pytest.approx(it.loss_and_gradients(ids, labels)[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_single_token_has_no_next_one(pair, mode):
+    ids = token_ids(1)
+    with execution(MODES[mode]):
+        assert np.isnan(NextTokenLoss(pair("llama").ours())(Tensor(ids), Tensor(ids)).asnumpy())
