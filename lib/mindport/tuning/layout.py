@@ -23,7 +23,7 @@ USUAL, COPIED, FRONT, IMAGE = (
     "(B, T, d)", "(B, d, T), copied to (B, T, d) and back", "(B, d, T), W · x", "(B, d, T, 1), 1 × 1 convolution",
 )  # fmt: skip
 LIMIT = 1e-5  # relative, between layouts
-ROUNDS = {"smoke": 3, "small": 9, "full": 15}
+ROUNDS = {"smoke": 31, "small": 21, "full": 21}
 NOISE = 0.05  # a layout must be faster by more than this to confirm the claim
 
 
@@ -72,7 +72,7 @@ class Layout(Result):
         return (
             verdict("layouts of the hidden states are compared on equal results", self.ok, how, self.claim, "CPU"),
             Property("which layout an Ascend NPU prefers", "not verified",
-                     "its fused attention takes (B, T, d) too (input_layout BSH); profile on the device"),
+                     "Ascend's fused attention takes (B, T, d) too (input_layout BSH); profile on the device"),
         )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ class Precision(Result):
         return (
             verdict("mixed precision trains like float32 on this CPU", self.ok, how, self.headline(), "CPU"),
             Property("mixed precision pays on an Ascend NPU", "not verified",
-                     "float16 and bfloat16 are native there; on a CPU they are widened, computed and narrowed again"),
+                     "float16 and bfloat16 are native to Ascend; a CPU widens, computes and narrows again"),
         )  # fmt: skip
 
 
