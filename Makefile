@@ -39,8 +39,11 @@ check: setup  ## lint and format of code and notebooks, types of the light modul
 	$(BIN)/python -m tests.notebooks.lint
 	$(BIN)/mypy
 
-bench: setup  ## time the library on this machine
-	$(BIN)/mindport bench convert $(ARGS)
+bench: setup  ## time the library beside its peers on this machine; leaves runs/bench/*.json
+	@mkdir -p runs/bench
+	@for name in attention layer step knobs convert; do \
+		$(BIN)/mindport bench $$name --json runs/bench/$$name.json $(ARGS) || failed="$$failed $$name"; echo; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 peer: setup  ## hold our weights and YAML to MindSpore Transformers itself; writes docs/mindformers.md
 	$(BIN)/python .ci/peer/peer.py $(ARGS)

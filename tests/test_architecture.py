@@ -31,7 +31,8 @@ FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "training/", "parallel/", "tuning/", "deploy/")
 WHERE = {
     "mindspore": ("model/", "parity/ours", "weights/checkpoint", *LATER),
-    "torch": ("parity/reference", "weights/readers"),  # the reader is for pytorch_model.bin
+    # the reader is for pytorch_model.bin; the peer of the benchmarks has a process of its own
+    "torch": ("parity/reference", "weights/readers", "tuning/torch_peer"),
     "transformers": ("parity/reference",),
 }
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 import mindport
 from mindport.errors import BackendError, FileError, MindPortError, UsageError
+from mindport.files import write_json
 from mindport.results import Result, plain
 from mindport.tables import LIMIT
 
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         _open_streams()
-        return _attempt(words, "--json" in words)
+        return _attempt(words, _answers_json(words))
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
@@ -67,6 +68,14 @@ def _attempt(words: Sequence[str], as_json: bool) -> int:
         return _fault()
     print(answer, flush=True)
     return OK if result.ok else NEGATIVE
+
+
+def _answers_json(words: Sequence[str]) -> bool:
+    """Whether stdout is for JSON; `bench --json FILE` has the file for it, and tells the rest in words."""
+    if "--json" not in words:
+        return False
+    after = words[words.index("--json") + 1 :]
+    return not (words[0] == "bench" and after and not after[0].startswith("-"))
 
 
 def _result(words: Sequence[str]) -> Result:
@@ -131,7 +140,10 @@ def run(options: argparse.Namespace) -> Result:
 def bench(options: argparse.Namespace) -> Result:
     from mindport import tuning
 
-    return tuning.bench(options.name)
+    result = tuning.bench(options.name, quick=options.quick)
+    if isinstance(options.json, Path):
+        write_json(options.json, plain(result.as_dict()))
+    return result
 
 
 @dataclass(frozen=True)
@@ -200,8 +212,14 @@ COMMANDS = {
          _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW),
     ),
     "bench": Command(
-        bench, "time ours beside a peer, in one run", "mindport bench convert --json",
-        (_arg("name", metavar="NAME", help="convert: weights, beside a plain copy of the same bytes"),),
+        bench, "time ours beside a peer, in one run, and hold the two to the same numbers",
+        "mindport bench step --json step.json",
+        (_arg("name", metavar="NAME",
+              help="attention, layer, step: beside PyTorch; knobs: the step with one fast formulation off at a time; "
+              "convert: weights, beside a plain copy of the same bytes"),
+         _arg("--quick", **_FLAG, help="tiny shapes, to see that it works; the times mean nothing"),
+         _arg("--json", nargs="?", type=Path, const=True, default=False, metavar="FILE",
+              help="write the result to FILE as well; without FILE, answer with one JSON object on stdout")),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",
@@ -240,7 +258,8 @@ def _parser() -> argparse.ArgumentParser:
         )
         for names, options in command.arguments:
             sub.add_argument(*names, **options)
-        sub.add_argument("--json", action="store_true", help="answer with one JSON object on stdout")
+        if not any("--json" in names for names, _ in command.arguments):
+            sub.add_argument("--json", action="store_true", help="answer with one JSON object on stdout")
         sub.set_defaults(command=command.call)
     return parser
 

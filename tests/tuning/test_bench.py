@@ -1,49 +1,83 @@
-"""The harness measures what it says: interleaved, medians, ratios to the peers."""
+"""The benchmarks by name, from the command line, and what becomes of their answer."""
 
 from __future__ import annotations
 
-import time
+import json
+from pathlib import Path
 
 import pytest
 
+from mindport import cli, tuning
 from mindport.errors import UsageError
-from mindport.tuning import bench
-from mindport.tuning.harness import Benchmark, Case, Timing, compare
+from mindport.tuning.benchmark import Benchmark
+from mindport.tuning.case import Case, Timing
+from mindport.tuning.numerics import Agreement
+from mindport.tuning.registry import BENCHMARKS, bench
 
 
-def test_contestants_take_turns():
-    order: list[str] = []
-    both = {"ours": lambda: order.append("o"), "peer": lambda: order.append("p")}
-    case = compare("c", both, work=1, unit="u", repeats=3)
-    assert "".join(order) == "op" * 4  # one round to warm up, three counted
-    assert list(case.timings) == ["ours", "peer"]
+@pytest.fixture
+def answers(monkeypatch):
+    """Let `bench` answer with one case, whose numerics are off by `error`."""
 
+    def answer(error: float = 0.0) -> list[tuple[str, bool]]:
+        asked: list[tuple[str, bool]] = []
+        one = Timing.of([1.0, 2.0])
+        case = Case(
+            "c", {"ours": one, "peer": one}, {"peer": 1.0}, 1.0, "u", numerics=(Agreement("peer", "y", error, 1e-5),)
+        )
 
-def test_the_slower_one_has_the_ratio_above_one():
-    case = compare("c", {"ours": lambda: time.sleep(0.02), "peer": lambda: None}, work=1, unit="u", repeats=2)
-    assert case.ratios["peer"] > 1
+        def run(name: str, quick: bool = False) -> Benchmark:
+            asked.append((name, quick))
+            return Benchmark(name, (case,), {}, {}, 1)
 
+        monkeypatch.setattr(tuning, "bench", run)
+        return asked
 
-def test_ratio_is_ours_over_the_peers_median():
-    case = Case("c", {"ours": Timing(2.0, 1.0, 9.0), "copy": Timing(4.0, 3.0, 5.0)}, 100.0, "MB/s")
-    report = Benchmark("convert", (case,), {}, {})
-    assert case.ratios == {"copy": 0.5}
-    assert report.as_dict()["ratios"] == {"c": {"copy": 0.5}}
-    assert "0.50 × copy" in report.headline()
-    assert report.tables()[0].rows[0][-1] == "50 MB/s"
+    return answer
 
 
 def test_an_unknown_benchmark_is_refused():
-    with pytest.raises(UsageError, match="convert"):
+    with pytest.raises(UsageError, match="attention, layer, step, knobs, convert"):
         bench("poetry")
 
 
-def test_conversion_is_timed_both_ways(monkeypatch):
-    from mindport.tuning import conversion
+def test_the_makefile_runs_every_benchmark():
+    line = next(
+        line for line in (Path(__file__).parents[2] / "Makefile").read_text().splitlines() if "for name in" in line
+    )
+    assert line.split(" in ")[1].split(";")[0].split() == list(BENCHMARKS)
 
-    monkeypatch.setattr(conversion, "REPEATS", 1)
-    small = {"num_hidden_layers": 2, "vocab_size": 64, "hidden_size": 64, "intermediate_size": 96}
-    monkeypatch.setattr(conversion, "MODEL", {**conversion.MODEL, **small})
-    found = conversion.cases()
-    assert [case.name for case in found] == ["to mindspore", "to huggingface"]
-    assert 0 < found[0].memory["of these before MB"] <= found[0].memory["peak MB"]
+
+def test_conversion_is_timed_both_ways():
+    made = bench("convert", quick=True)
+    assert made.ok and [case.name for case in made.cases] == ["to mindspore", "to huggingface"]
+    memory = made.cases[0].memory["mindport"]
+    assert 0 < memory.before <= memory.peak
+    assert "MB/s" in made.tables()[0].text()
+
+
+def test_the_answer_in_words(answers, capfd):
+    asked = answers()
+    assert cli.main(["bench", "step", "--quick"]) == 0
+    assert asked == [("step", True)] and "1.00 × peer" in capfd.readouterr().out
+
+
+def test_the_answer_in_a_file_and_in_words(answers, tmp_path, capfd):
+    answers()
+    file = tmp_path / "new" / "step.json"
+    assert cli.main(["bench", "step", "--json", str(file)]) == 0
+    assert json.loads(file.read_text())["cases"][0]["ratios"] == {"peer": 1.0}
+    assert capfd.readouterr().out.startswith("step, wall time")
+
+
+def test_the_answer_as_json_on_stdout(answers, capfd):
+    answers()
+    assert cli.main(["bench", "step", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["name"] == "step"
+
+
+def test_a_mismatch_is_a_negative_verdict_that_is_written_too(answers, tmp_path, capfd):
+    answers(error=0.1)
+    assert cli.main(["bench", "step", "--json", str(tmp_path / "step.json")]) == 1
+    assert json.loads((tmp_path / "step.json").read_text())["ok"] is False
+    assert "NOT THE SAME COMPUTATION" in capfd.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,20 +27,16 @@ class Benchmark(Result):
         return bool(self.cases) and all(case.ok for case in self.cases)
 
     def headline(self) -> str:
-        return f"{self.name}, wall time (below 1 is faster): {self.ratios_in_words()}{self.verdicts()}"
-
-    def ratios_in_words(self) -> str:
-        parts = (
-            f"{case.name}: " + ", ".join(f"{ratio:.2f} × {peer}" for peer, ratio in case.ratios.items())
-            for case in self.cases
-        )
-        return "; ".join(parts)
+        peers = dict.fromkeys(peer for case in self.cases for peer in case.ratios)
+        parts = (f"{_spread([c.ratios[peer] for c in self.cases if peer in c.ratios])} × {peer}" for peer in peers)
+        return f"{self.name}, wall time (below 1 is faster): {', '.join(parts)}{self.verdicts()}"
 
     def verdicts(self) -> str:
         """Targets reached, targets missed, and the cases that do not compare like with like."""
         targets = [target for case in self.cases for target in case.targets()]
-        reached = sum(target.state == "reached" for target in targets)
-        said = f"; {reached} of {len(targets)} targets reached" if targets else ""
+        missed = [str(target) for target in targets if target.state == "missed"]
+        said = f"; {len(targets) - len(missed)} of {len(targets)} targets reached" if targets else ""
+        said += f"; missed: {', '.join(missed)}" if missed else ""
         wrong = ", ".join(case.name for case in self.cases if not case.ok)
         return said + (f"; NOT THE SAME COMPUTATION: {wrong}" if wrong else "")
 
@@ -91,12 +88,18 @@ class Benchmark(Result):
         return Table("not measured", ("case", "who", "why"), rows)
 
 
+def _spread(ratios: list[float]) -> str:
+    """The median, and the range of several."""
+    middle = f"{statistics.median(ratios):.2f}"
+    return middle if len(ratios) == 1 else f"{middle} ({min(ratios):.2f}–{max(ratios):.2f})"
+
+
 def _row(case: Case, who: str) -> tuple[object, ...]:
-    timing, shares = case.timings[who], case.shares(who)
+    timing, shares, rate = case.timings[who], case.shares(who), case.rate(who)
     median, low, high, fastest, slowest = (
         f"{1e3 * seconds:.4g}"
         for seconds in (timing.median, timing.lower_quartile, timing.upper_quartile, timing.fastest, timing.slowest)
     )
     percent = [f"{shares[name]:.0%}" if name in shares else None for name in (FMA, GEMM)]
     return (case.name, who, median, f"{low}–{high}", fastest, slowest, case.ratios.get(who), case.paired.get(who),
-            f"{case.rate(who):,.0f} {case.unit}", *percent)  # fmt: skip
+            f"{rate:,.0f} {case.unit}" if rate >= 100 else f"{rate:.3g} {case.unit}", *percent)  # fmt: skip

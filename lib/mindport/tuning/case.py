@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mindport.results import plain
 from mindport.tuning.numerics import Agreement
 
 GEMM, FMA = "GEMM", "FMA"
@@ -57,6 +58,9 @@ class Target:
     @property
     def state(self) -> str:
         return "reached" if self.ratio <= self.limit else "missed"
+
+    def __str__(self) -> str:
+        return f"{self.what} of {self.peer} in {self.case} ({self.ratio:.2f}, target {self.limit:.2f})"
 
 
 @dataclass(frozen=True)
@@ -134,4 +138,5 @@ class Case:
         derived = {who: {"rate": self.rate(who), "shares": self.shares(who)} for who in self.timings}
         growths = {who: memory.growth for who, memory in self.memory.items()}
         return {"ok": self.ok, "ratios": self.ratios, "memory_ratios": self.memory_ratios, "rates": derived,
-                "memory_growth": growths}  # fmt: skip
+                "memory_growth": growths,
+                "targets": [{**plain(target), "state": target.state} for target in self.targets()]}  # fmt: skip

@@ -87,6 +87,6 @@ def _costs(case: Case) -> Sequence[tuple[str, float]]:
 def _paths(workload: shapes.Workload) -> dict[str, str]:
     """Kernel → path of everything that this model's training step is made of."""
     with tempfile.TemporaryDirectory(prefix="mindport-bench-") as folder:
-        with Worker(Contestant(BEST, OURS, "step", workload.settings()), Path(folder) / "probe") as worker:
+        with Worker(Contestant(BEST, OURS, "step", workload.settings()), Path(folder) / "probe", threads=1) as worker:
             worker.build(warm_up=0)
             return {kernel: path for kernel, path, _ in worker.about["kernels"]}

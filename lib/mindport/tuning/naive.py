@@ -1,7 +1,9 @@
 """GPT-2 and LLaMA translated line by line from transformers to MindSpore, run in PyNative.
 
 This is what a migration that looks up each PyTorch call in an API table ends with: right, and slow. Names are those
-of `modeling_gpt2.py` and `modeling_llama.py`. Nothing of `mindport.model` is used, not even its settings.
+of `modeling_gpt2.py` and `modeling_llama.py`. Nothing of `mindport.model` is used but one setting, without which
+PyNative's queue spins for the cores and the times depend on what else the machine does: operators are launched by the
+thread that calls them. A real migration may well lack it, and be slower still.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from mindport.config.schema import shapes as schema
 from mindport.tuning import shapes
 from mindport.tuning.contestant import Built
 
+ms.runtime.launch_blocking()
+
 Load = Callable[[str], np.ndarray]  # hub name → values
 
 
@@ -30,10 +34,10 @@ def step(*, config: dict[str, Any], batch: int, tokens: int) -> Built:
     sizes = schema(given)
     model = MODELS[given.model_type](given, lambda name: shapes.weight(name, sizes[name]), tokens)
     model.set_train()
-    optimizer = optim.AdamW(
-        model.trainable_params(), lr=shapes.LEARNING_RATE, betas=shapes.BETAS, eps=shapes.EPSILON,
-        weight_decay=shapes.WEIGHT_DECAY,
-    )  # fmt: skip
+    matrices = [parameter for parameter in model.trainable_params() if parameter.ndim > 1]
+    vectors = [parameter for parameter in model.trainable_params() if parameter.ndim == 1]
+    groups = [{"params": matrices, "weight_decay": shapes.WEIGHT_DECAY}, {"params": vectors, "weight_decay": 0.0}]
+    optimizer = optim.AdamW(groups, lr=shapes.LEARNING_RATE, betas=shapes.BETAS, eps=shapes.EPSILON)
 
     def forward(input_ids: Tensor, labels: Tensor) -> Tensor:
         logits = model(input_ids)
@@ -46,11 +50,18 @@ def step(*, config: dict[str, Any], batch: int, tokens: int) -> Built:
 
     def run() -> None:
         loss, gradients = gradients_of(ids, ids)
-        optimizer(gradients)
+        optimizer(clip_grad_norm_(gradients, shapes.MAX_NORM))
         losses.append(float(loss.asnumpy()))
         optimizer.parameters[-1].asnumpy()  # operators run in order: with the last one all are done
 
     return Built(run, lambda: shapes.losses(losses), {"threads": int(os.environ.get("OMP_NUM_THREADS", 0))})
+
+
+def clip_grad_norm_(gradients: tuple[Tensor, ...], max_norm: float) -> list[Tensor]:
+    """PyTorch's, line by line; `ops.clip_by_global_norm` compiles itself anew for every call in PyNative."""
+    total_norm = ops.sqrt(sum(ops.square(gradient).sum() for gradient in gradients))
+    clip_coef = ops.clamp(max_norm / (total_norm + 1e-6), max=1.0)
+    return [gradient * clip_coef for gradient in gradients]
 
 
 def linear(load: Load, *names: str) -> nn.Dense:

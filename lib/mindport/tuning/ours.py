@@ -20,11 +20,10 @@ from mindport.model.gpt import Block, Rotary
 from mindport.model.parameters import Parameters
 from mindport.tuning import shapes
 from mindport.tuning.contestant import Built
-from mindport.tuning.local_step import TrainStep
+from mindport.tuning.local_step import AdamW, Constant, TrainStep
 from mindport.tuning.variants import VARIANTS
 
 MODES = {"graph": ms.GRAPH_MODE, "pynative": ms.PYNATIVE_MODE, "jit": ms.PYNATIVE_MODE}
-HEADS_FIRST = True  # the kernel takes (B, H, T, D), not (B, T, H, D)
 
 
 def attention(
@@ -35,8 +34,7 @@ def attention(
     kernel = kernels.attention(heads=heads, kv_heads=kv_heads, head_dim=head_dim, scale=scale or head_dim**-0.5,
                                dropout=0.0, dtype="float32")  # fmt: skip
     sizes = {"q": heads, "k": kv_heads, "v": kv_heads, "dy": heads}
-    arrays = {name: shapes.normal(name, (batch, tokens, size, head_dim)) for name, size in sizes.items()}
-    q, k, v, dy = (Tensor(_turned(array)) for array in arrays.values())
+    q, k, v, dy = (Tensor(shapes.normal(x, (batch, tokens, size, head_dim))) for x, size in sizes.items())
     cell, inputs, names = (Gradients(kernel), (q, k, v, dy), ("dq", "dk", "dv")) if backward else (
         kernel, (q, k, v), ("y",))  # fmt: skip
     found: dict[str, Tensor] = {}
@@ -46,7 +44,7 @@ def attention(
         found.update(zip(names, outputs if backward else (outputs,), strict=True))
         finish(outputs)
 
-    return Built(run, lambda: {name: _turned(value.asnumpy()) for name, value in found.items()}, _about())
+    return Built(run, lambda: {name: value.asnumpy() for name, value in found.items()}, _about())
 
 
 def layer(*, config: dict[str, Any], batch: int, tokens: int) -> Built:
@@ -88,17 +86,14 @@ def step(
     with contextlib.ExitStack() as forced:
         for kernel in overrides:
             forced.enter_context(kernels.override(kernel, "reference"))
-        loss = NextTokenLoss(GPT(model, shapes.weight))
-        for variant in variants:
-            VARIANTS[variant](loss)
-        train = TrainStep(loss)
-    train.set_train()
+        train = _train_step(model, variants)
     ids = Tensor(shapes.batch(batch, tokens, model.vocab_size))
     call = _jitted(train) if mode == "jit" else train
     losses: list[float] = []
 
     def run() -> None:
-        losses.append(float(call(ids, ids).asnumpy()))
+        loss, *_ = call(ids, ids)
+        losses.append(float(loss.asnumpy()))
         finish(train.trainable_params()[-1:])
 
     return Built(run, lambda: shapes.losses(losses), _about())
@@ -133,6 +128,18 @@ class Layer(nn.Cell):
         return self.block(x, self.cos, self.sin)
 
 
+def _train_step(config: ModelConfig, variants: Sequence[str]) -> TrainStep:
+    model = GPT(config, shapes.weight)
+    loss = NextTokenLoss(model)
+    for variant in variants:
+        VARIANTS[variant](loss)
+    optimizer = AdamW(model.trainable_params(), betas=shapes.BETAS, eps=shapes.EPSILON,
+                      weight_decay=shapes.WEIGHT_DECAY)  # fmt: skip
+    train = TrainStep(model, loss, optimizer, Constant(shapes.LEARNING_RATE), max_norm=shapes.MAX_NORM)
+    train.set_train()
+    return train
+
+
 def finish(tensors: Any) -> None:
     """Wait until these are computed; their memory is shared, not copied."""
     for tensor in tensors if isinstance(tensors, (tuple, list)) else (tensors,):
@@ -144,11 +151,6 @@ def _jitted(train: nn.Cell) -> Any:
         return train(ids, labels)
 
     return ms.jit(call)
-
-
-def _turned(array: np.ndarray) -> np.ndarray:
-    """Between (B, T, H, D) and the layout of the kernel."""
-    return np.ascontiguousarray(array.transpose(0, 2, 1, 3)) if HEADS_FIRST else array
 
 
 def _about() -> dict[str, Any]:

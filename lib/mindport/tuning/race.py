@@ -29,6 +29,11 @@ TURN, MIDDLING = 0.5, 50.0  # seconds, GFLOP/s
 TAIL = 5  # lines of a failed process that are quoted
 
 
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class Plan:
     """How a case is timed and judged.
@@ -39,6 +44,7 @@ class Plan:
         aims: peer → ratio that is aimed at.
         rounds, calls: turns of each contestant, and calls in each turn.
         warm_up: calls before the first turn; a training step's values are the losses of these.
+        threads: of every contestant.
         unit: of the rate.
     """
 
@@ -48,21 +54,17 @@ class Plan:
     rounds: int = 7
     calls: int = 3
     warm_up: int = 3
+    threads: int = field(default_factory=cores)
     unit: str = "GFLOP/s"
 
     @classmethod
     def of(
         cls, work: float, limits: Mapping[str, float], aims: Mapping[str, float], quick: bool = False, warm_up: int = 3
     ) -> Plan:
-        """As many calls a turn as a middling contestant makes in `TURN` seconds; quick: two rounds of one call."""
+        """As many calls a turn as a middling contestant makes in `TURN` seconds; quick: two rounds, one thread."""
         if quick:
-            return cls(work, limits, aims, rounds=2, calls=1, warm_up=warm_up)
+            return cls(work, limits, aims, rounds=2, calls=1, warm_up=warm_up, threads=1)
         return cls(work, limits, aims, calls=max(1, min(50, round(TURN * MIDDLING / work))), warm_up=warm_up)
-
-
-def threads() -> int:
-    """As many as this process may use cores."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def race(name: str, contestants: Sequence[Contestant], plan: Plan, absent: Mapping[str, str] | None = None) -> Case:
@@ -104,16 +106,17 @@ class Worker:
     Args:
         contestant: to build there.
         folder: where it runs, and leaves its messages.
+        threads: that it computes with.
     """
 
-    def __init__(self, contestant: Contestant, folder: Path) -> None:
+    def __init__(self, contestant: Contestant, folder: Path, threads: int) -> None:
         self.contestant, self.folder = contestant, folder
         folder.mkdir()
         self.log = folder / "stderr"
         with self.log.open("wb") as stderr:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "mindport.tuning.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=stderr, text=True, cwd=folder, env=_environment(),
+                stderr=stderr, text=True, cwd=folder, env=_environment(threads),
             )  # fmt: skip
         self.about: dict[str, Any] = {}
 
@@ -171,7 +174,10 @@ def _started(contestants: Sequence[Contestant], plan: Plan, absent: dict[str, st
     """Every contestant built and warm; all processes end with the block."""
     with tempfile.TemporaryDirectory(prefix="mindport-bench-") as folder, contextlib.ExitStack() as stack:
         # imports overlap; building and warming up do not
-        started = [stack.enter_context(Worker(who, Path(folder) / str(n))) for n, who in enumerate(contestants)]
+        folders = [Path(folder) / str(n) for n in range(len(contestants))]
+        started = [
+            stack.enter_context(Worker(who, own, plan.threads)) for who, own in zip(contestants, folders, strict=True)
+        ]
         workers = {}
         for worker in started:
             try:
@@ -190,7 +196,7 @@ def _judge(workers: Mapping[str, Worker], plan: Plan) -> tuple[Agreement, ...]:
     return tuple(row for peer in peers for row in agree(peer, reference, workers[peer].values(), plan.limits))
 
 
-def _environment() -> dict[str, str]:
+def _environment(threads: int) -> dict[str, str]:
     """Of every contestant: the same threads, and this package wherever it lies."""
     path = os.pathsep.join(filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, **QUIET, **dict.fromkeys(THREADS, str(threads())), "PYTHONPATH": path}
+    return {**os.environ, **QUIET, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": path}

@@ -11,7 +11,7 @@ from mindport.machine import machine, versions
 from mindport.tuning.benchmark import Benchmark
 from mindport.tuning.case import Case
 from mindport.tuning.knobs import Knobs
-from mindport.tuning.race import threads
+from mindport.tuning.race import cores
 
 # name → module of this package with `cases(quick)`, and the result that shows them
 BENCHMARKS: dict[str, tuple[str, type[Benchmark]]] = {
@@ -38,7 +38,7 @@ def bench(name: str, quick: bool = False) -> Benchmark:
         raise UsageError("there is no such benchmark", got=name, expected=", ".join(BENCHMARKS))
     module, kind = BENCHMARKS[name]
     cases = importlib.import_module(f"mindport.tuning.{module}").cases(quick)
-    return kind(name, tuple(_told(cases)), machine(["CPU"]), versions(), threads())
+    return kind(name, tuple(_told(cases)), machine(["CPU"]), versions(), 1 if quick else cores())
 
 
 def _told(cases: Iterator[Case]) -> Iterator[Case]:

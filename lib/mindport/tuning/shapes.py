@@ -16,7 +16,9 @@ import numpy as np
 from mindport.config import ModelConfig, Rope, to_dict
 
 # AdamW of every contestant: large enough that five steps tell a wrong optimizer from a right one
-LEARNING_RATE, BETAS, EPSILON, WEIGHT_DECAY = 1e-3, (0.9, 0.95), 1e-8, 0.1
+LEARNING_RATE, BETAS, EPSILON = 1e-3, (0.9, 0.95), 1e-8
+WEIGHT_DECAY = 0.1  # of matrices; norms and biases have none
+MAX_NORM = 1.0  # to which the gradients are clipped
 STEPS = 5  # whose losses are compared
 
 

@@ -76,10 +76,11 @@ def step(*, config: dict[str, Any], batch: int, tokens: int, optimizer: str = "f
     model = from_dict(config)
     net = GPT(model, tokens)
     _fill(net, model)
-    adamw = torch.optim.AdamW(
-        net.parameters(), lr=shapes.LEARNING_RATE, betas=shapes.BETAS, eps=shapes.EPSILON,
-        weight_decay=shapes.WEIGHT_DECAY, **{optimizer: True},
-    )  # fmt: skip
+    vectors = [parameter for parameter in net.parameters() if parameter.ndim == 1]
+    matrices = [parameter for parameter in net.parameters() if parameter.ndim > 1]
+    groups = [{"params": matrices, "weight_decay": shapes.WEIGHT_DECAY}, {"params": vectors, "weight_decay": 0.0}]
+    same = {"lr": shapes.LEARNING_RATE, "betas": shapes.BETAS, "eps": shapes.EPSILON}
+    adamw = torch.optim.AdamW(groups, **same, **{optimizer: True})
     ids = torch.from_numpy(shapes.batch(batch, tokens, model.vocab_size)).long()
     labels = F.pad(ids[:, 1:], (0, 1), value=-100)  # the next token; the last has none
     loss_of = torch.compile(net) if compiled else net
@@ -88,6 +89,7 @@ def step(*, config: dict[str, Any], batch: int, tokens: int, optimizer: str = "f
     def run() -> None:
         loss = loss_of(ids, labels)
         loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), shapes.MAX_NORM)
         adamw.step()
         adamw.zero_grad(set_to_none=True)
         losses.append(loss.item())

@@ -15,15 +15,16 @@ from mindspore import Tensor, nn, ops
 from mindport.model import NextTokenLoss
 from mindport.model.gpt import Linear
 
-HEADS_FIRST = True  # attention takes (B, H, T, D), not (B, T, H, D)
-
 
 def dense(loss: NextTokenLoss) -> None:
     """`nn.Dense` for every linear map, the tied head apart, which has no weight of its own."""
+    names = [(parameter, parameter.name) for parameter in loss.model.get_parameters()]
     for _, parent in list(loss.model.cells_and_names()):
         for name, cell in list(parent.name_cells().items()):
             if isinstance(cell, Linear) and cell is not loss.model.head:
                 setattr(parent, name, as_dense(cell))
+    for parameter, name in names:  # a cell renames what is put into it
+        parameter.name = name
 
 
 def as_dense(linear: Linear) -> nn.Dense:
@@ -66,18 +67,15 @@ class BroadcastMask(nn.Cell):
         hidden = np.triu(np.full((side, side), np.finfo(np.float32).min), 1)
         self.scale, self.mask = scale, Tensor(hidden[None, None])
         self.matmul, self.softmax, self.repeat = ops.matmul, ops.softmax, ops.repeat_interleave
-        self.heads_first = HEADS_FIRST
 
     def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None) -> Tensor:
-        if not self.heads_first:
-            q, k, v = q.transpose((0, 2, 1, 3)), k.transpose((0, 2, 1, 3)), v.transpose((0, 2, 1, 3))
+        q, k, v = q.transpose((0, 2, 1, 3)), k.transpose((0, 2, 1, 3)), v.transpose((0, 2, 1, 3))
         group, tokens = q.shape[1] // k.shape[1], q.shape[2]
         if group > 1:
             k, v = self.repeat(k, group, 1), self.repeat(v, group, 1)
         scores = self.matmul(q, k.transpose((0, 1, 3, 2))) * self.scale  # (B, H, T, T)
         scores = scores + self.mask[:, :, :tokens, :tokens]
-        out = self.matmul(self.softmax(scores, -1), v)
-        return out if self.heads_first else out.transpose((0, 2, 1, 3))
+        return self.matmul(self.softmax(scores, -1), v).transpose((0, 2, 1, 3))
 
 
 class OpsCrossEntropy(nn.Cell):
