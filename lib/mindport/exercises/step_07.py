@@ -14,8 +14,8 @@ EXERCISES = {
             "The other 70 % take as long as before.",
             "The new step takes 0.7 + 0.3 / 3 of the old one's time.",
         ),
-        solution="1 / (0.7 + 0.1) = 1.25. Even attention that took no time at all would give 1 / 0.7 = 1.43: look at the "
-        "shares before you optimise (Amdahl's law).",
+        solution="1 / (0.7 + 0.1) = 1.25. Even attention that took no time at all would give 1 / 0.7 = 1.43: look at "
+        "the shares before you optimise (Amdahl's law).",
         expects="a number",
     ),
     "07.share": Exercise(

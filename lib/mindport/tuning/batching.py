@@ -10,7 +10,7 @@ from pathlib import Path
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.tuning.study import Figures, figures, form, study
-from mindport.tuning.workload import effort, shaped, workload
+from mindport.tuning.workload import cut_model, effort, shaped
 
 WHOLE = 4  # sequences of the large batch
 
@@ -47,17 +47,17 @@ class Batching(Result):
         return (Table(f"batch and accumulation: {self.workload}", columns, rows),)
 
     def properties(self) -> tuple[Property, ...]:
-        how = f"losses of the first steps and first gradients of a batch in pieces, beside those at once; {self.workload}"
+        how = f"losses of the first steps and first gradients of a batch in pieces, beside all at once; {self.workload}"
         return (verdict("accumulated gradients equal those of the whole batch", self.ok, how, self.headline(), "CPU"),)
 
 
-def batching(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Batching:
+def compare_batches(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Batching:
     """Train the cut model on a batch of four sequences: at once, in two pieces, in four.
 
     Raises:
         BackendError: a process failed.
     """
-    chosen, cut = effort(size), workload(directory, size, allow)
+    chosen, cut = effort(size), cut_model(directory, size, allow)
     large = shaped(cut.config, WHOLE, cut.tokens)
     ways = [form(f"{WHOLE} at once" if pieces == 1 else f"{pieces} × {WHOLE // pieces}", large, pieces=pieces,
                  mode=chosen.mode) for pieces in (1, 2, WHOLE)]  # fmt: skip

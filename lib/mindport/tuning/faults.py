@@ -9,7 +9,7 @@ from pathlib import Path
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.tuning.study import Figures, figures, form, study
-from mindport.tuning.workload import effort, shaped, workload
+from mindport.tuning.workload import cut_model, effort, shaped
 
 RIGHT = "right"
 PLANTED = ("no mask", "another activation")
@@ -29,27 +29,30 @@ class Faults(Result):
 
     def headline(self) -> str:
         caught = [step.name for step in self.steps[1:] if not step.same]
-        return f"{len(caught)} of {len(self.steps) - 1} planted faults caught by loss and gradients: {', '.join(caught)}"
+        return f"{len(caught)} of {len(PLANTED)} planted faults caught by loss and gradients: {', '.join(caught)}"
 
     def tables(self) -> tuple[Table, ...]:
-        right = self.steps[0].seconds
-        rows = [(step.name, f"{1e3 * step.seconds:.3g}", step.seconds / right, step.loss_error, step.gradient_error,
-                 "pass" if step is self.steps[0] else "missed" if step.same else "caught") for step in self.steps]  # fmt: skip
+        rows = [self._row(step) for step in self.steps]
         columns = ("step", "ms", "× the right one", "loss off by", "gradient off by", "state")
         return (Table(f"fast and wrong: {self.workload}", columns, rows),)
+
+    def _row(self, step: Figures) -> tuple[object, ...]:
+        state = "pass" if step is self.steps[0] else "missed" if step.same else "caught"
+        times = (f"{1e3 * step.seconds:.3g}", step.seconds / self.steps[0].seconds)
+        return (step.name, *times, step.loss_error, step.gradient_error, state)
 
     def properties(self) -> tuple[Property, ...]:
         how = f"planted into the training step, compiled, and compared like a rung of the ladder; {self.workload}"
         return (verdict("a rung that is fast and wrong is caught by its parity", self.ok, how, self.headline(), "CPU"),)
 
 
-def faults(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Faults:
+def plant_faults(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Faults:
     """Plant each fault in a step of one layer in plain operators.
 
     Raises:
         BackendError: a process failed.
     """
-    chosen, cut = effort(size), workload(directory, size, allow)
+    chosen, cut = effort(size), cut_model(directory, size, allow)
     small = shaped(cut.config.with_layers(1), cut.batch, cut.tokens)
     steps = [form(RIGHT, small, fast=(), mode=chosen.mode)]
     steps += [form(fault, small, fast=(), mode=chosen.mode, fault=fault) for fault in PLANTED]

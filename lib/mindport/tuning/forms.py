@@ -89,8 +89,8 @@ def _built(whole: TrainStep | AccumulatedStep, ids: Tensor) -> Built:
 
     start = time.perf_counter()
     _, norm = run()
-    about = {"first seconds": time.perf_counter() - start, "kernels": [list(vars(c).values()) for c in kernels.choices()]}
-    gradients = _gradients(whole.optimizer, norm)
+    first, gradients = time.perf_counter() - start, _gradients(whole.optimizer, norm)
+    about = {"first seconds": first, "kernels": [[c.kernel, c.path, c.reason] for c in kernels.choices()]}
     return Built(run, lambda: {**shapes.losses(losses[:-1]), **gradients}, about)  # the others took a step less
 
 

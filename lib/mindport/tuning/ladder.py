@@ -18,7 +18,7 @@ from mindport.tuning.contestant import Contestant
 from mindport.tuning.peers import NAIVE, TORCH
 from mindport.tuning.shapes import Workload
 from mindport.tuning.study import GRADIENT_LIMIT, LOSS_LIMIT, Figures, absent, figures, form, study
-from mindport.tuning.workload import TRANSLATED, effort, has_peers, workload
+from mindport.tuning.workload import TRANSLATED, cut_model, effort, has_peers
 
 NORMS = ("layer_norm", "rms_norm", "gelu", "swiglu", "rope")
 ADDED: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -79,9 +79,9 @@ class Ladder(Result):
     def properties(self) -> tuple[Property, ...]:
         how = (f"losses of the first steps (limit {LOSS_LIMIT:g}) and a sample of every first gradient "
                f"(limit {GRADIENT_LIMIT:g}), relative to “{PLAIN}”; {self.workload}")  # fmt: skip
-        lines = [verdict("every rung of the optimisation ladder computes the same", self.ok, how, self.headline(), "CPU")]
-        lines += [Property(f"rung “{name}” of the ladder", "skipped", why) for name, why in self.skipped.items()]
-        return tuple(lines)
+        skipped = (Property(f"rung “{name}” of the ladder", "skipped", why) for name, why in self.skipped.items())
+        promise = "every rung of the optimisation ladder computes the same"
+        return (verdict(promise, self.ok, how, self.headline(), "CPU"), *skipped)
 
     def kernels(self) -> Table:
         """Which path each kernel took on each rung: what was really switched on."""
@@ -104,7 +104,7 @@ class Ladder(Result):
                 round(rung.memory), rung.loss_error, rung.gradient_error, rung.state)  # fmt: skip
 
 
-def ladder(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Ladder:
+def climb(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Ladder:
     """Climb it.
 
     Args:
@@ -115,7 +115,7 @@ def ladder(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Ladde
     Raises:
         BackendError: a rung that every machine has cannot be built.
     """
-    chosen, cut = effort(size), workload(directory, size, allow)
+    chosen, cut = effort(size), cut_model(directory, size, allow)
     case = study(cut, contestants(cut, chosen.mode), chosen)
     return read(cut, case, chosen.mode)
 

@@ -17,7 +17,7 @@ from typing import Any
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.tuning.isolated import isolated
-from mindport.tuning.workload import effort, workload
+from mindport.tuning.workload import cut_model, effort
 
 USUAL, COPIED, FRONT, IMAGE = (
     "(B, T, d)", "(B, d, T), copied to (B, T, d) and back", "(B, d, T), W · x", "(B, d, T, 1), 1 × 1 convolution",
@@ -76,13 +76,13 @@ class Layout(Result):
         )  # fmt: skip
 
 
-def layout(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Layout:
+def compare_layouts(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Layout:
     """Time the four layouts at the sizes of the model.
 
     Raises:
         BackendError: the measuring process failed.
     """
-    chosen, config = effort(size), workload(directory, size, allow).config
+    chosen, config = effort(size), cut_model(directory, size, allow).config
     shape = (chosen.batch, chosen.tokens, config.hidden_size, config.intermediate_size)
     return Layout(shape, tuple(Timed(*row) for row in isolated(measure, *shape, ROUNDS[size])))
 
@@ -99,13 +99,16 @@ def measure(b: int, t: int, d: int, f: int, rounds: int) -> list[tuple[str, floa
     cells = _cells(normal("w", (f, d), d**-0.5))
     front = np.ascontiguousarray(x.transpose(0, 2, 1))  # (B, d, T)
     inputs = {USUAL: x, COPIED: front, FRONT: front, IMAGE: front[..., None]}
-    calls: dict[str, Callable[[], Any]] = {
-        name: (lambda cell=cells[name], x=ms.Tensor(array): cell(x).asnumpy()) for name, array in inputs.items()
-    }
-    found = {name: call().reshape(b, f, t) if name != USUAL else call().transpose(0, 2, 1) for name, call in calls.items()}
+    calls = {name: _call(cells[name], ms.Tensor(array)) for name, array in inputs.items()}
+    found = {name: call().reshape(b, f, t) for name, call in calls.items() if name != USUAL}
+    found[USUAL] = calls[USUAL]().transpose(0, 2, 1)
     seconds = _in_turn(calls, rounds)
     largest = np.abs(found[USUAL]).max()
     return [(name, seconds[name], float(np.abs(found[name] - found[USUAL]).max() / largest)) for name in calls]
+
+
+def _call(cell: Any, x: Any) -> Callable[[], Any]:
+    return lambda: cell(x).asnumpy()
 
 
 def _in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:

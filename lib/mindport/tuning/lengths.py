@@ -12,7 +12,7 @@ from mindport.config import to_dict
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.tuning.isolated import isolated
-from mindport.tuning.workload import effort, workload
+from mindport.tuning.workload import cut_model, effort
 
 COUNTS = {"smoke": 3, "small": 8, "full": 12}  # texts
 BATCH, STEP = 2, 37  # texts differ by so many tokens, a number that no bucket divides
@@ -63,9 +63,10 @@ class Lengths(Result):
     def headline(self) -> str:
         by = {way.name: way for way in self.ways}
         each, padded, bucketed = by[AS_THEY_COME], by[PADDED], by[BUCKETED]
-        return (f"{len(self.lengths)} lengths: {each.compiles} compilations and {each.first:.1f} s the first time; padded "
-                f"{padded.compiles} and {padded.first:.1f} s, in buckets {bucketed.compiles} and {bucketed.first:.1f} s; "
-                f"{'the same losses' if self.ok else 'NOT AS EXPECTED'}")  # fmt: skip
+        said = "the same losses" if self.ok else "NOT AS EXPECTED"
+        return (f"{len(self.lengths)} lengths, compilations and seconds the first time: as they come {each.compiles}, "
+                f"{each.first:.1f} s; padded {padded.compiles}, {padded.first:.1f} s; in buckets {bucketed.compiles}, "
+                f"{bucketed.first:.1f} s; {said}")  # fmt: skip
 
     def tables(self) -> tuple[Table, ...]:
         rows = [(w.name, w.compiles, f"{w.first:.2f}", f"{w.again:.3f}", f"{w.padding:.0%}", w.error, "pass")
@@ -86,13 +87,13 @@ EAGER, AS_THEY_COME, PADDED, BUCKETED, DYNAMIC = (
 )  # fmt: skip
 
 
-def lengths(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Lengths:
+def compare_shapes(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Lengths:
     """Go every way with one layer of the cut model, in a process of its own.
 
     Raises:
         BackendError: the process failed.
     """
-    cut, count = workload(directory, size, allow), COUNTS[size]
+    cut, count = cut_model(directory, size, allow), COUNTS[size]
     longest = max(effort(size).tokens, STEP * count)
     chosen = tuple(longest - STEP * i for i in range(count))[::-1]
     config = to_dict(cut.config.with_layers(1)) | {"max_position_embeddings": longest}

@@ -11,7 +11,7 @@ from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.tuning.isolated import isolated
 from mindport.tuning.study import Figures, figures, form, study
-from mindport.tuning.workload import effort, shaped, workload
+from mindport.tuning.workload import cut_model, effort, shaped
 
 LEVELS = {
     "O0": "nothing: float32",
@@ -58,12 +58,11 @@ class Precision(Result):
                  level.gradient_error) for level in self.levels]  # fmt: skip
         rows.append(("bfloat16", self.bfloat16 or "computes", None, None, None, None))
         columns = ("level", "in float16", "ms a step", "memory MB", "loss off by", "gradient off by")
-        return (Table(f"mixed precision on this CPU: {self.workload}", columns, rows),)
+        return (Table(f"mixed precision on this CPU: {self.workload}", columns, rows), self._lists())
 
-    def lists(self) -> Table:
-        """What O2 keeps and O1 converts."""
-        return Table("lists of automatic mixed precision", ("level", "cells and operators"),
-                     [("O2 keeps in float32", ", ".join(self.black)), ("O1 converts", ", ".join(self.white))])  # fmt: skip
+    def _lists(self) -> Table:
+        rows = [("O2 keeps in float32", ", ".join(self.black)), ("O1 converts", ", ".join(self.white))]
+        return Table("lists of automatic mixed precision", ("level", "cells and operators"), rows)
 
     def properties(self) -> tuple[Property, ...]:
         how = f"losses of the first steps, relative to float32 (limit {LOSS_LIMIT:g}); {self.workload}"
@@ -74,13 +73,13 @@ class Precision(Result):
         )  # fmt: skip
 
 
-def precision(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Precision:
+def compare_precision(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Precision:
     """Train one layer of the cut model at every level, in plain operators: the C++ kernels take float32 only.
 
     Raises:
         BackendError: a process failed.
     """
-    chosen, cut = effort(size), workload(directory, size, allow)
+    chosen, cut = effort(size), cut_model(directory, size, allow)
     small = shaped(cut.config.with_layers(1), cut.batch, cut.tokens)
     levels = [form(name, small, fast=(), amp="" if name == FIRST else name, mode=chosen.mode) for name in LEVELS]
     black, white = isolated(lists)

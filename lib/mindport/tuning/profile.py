@@ -21,7 +21,7 @@ from mindport.files import atomic_file
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.tuning.isolated import isolated
-from mindport.tuning.workload import workload
+from mindport.tuning.workload import cut_model
 
 STEPS = 3
 TOP = 12  # operator types shown
@@ -89,7 +89,7 @@ class Profile(Result):
         return (verdict("the profiler's ranking and timeline are read", self.ok, how, self.headline(), "CPU"),)
 
 
-def profile(directory: Path | str, size: str, out: Path | str, allow: Sequence[str] = ()) -> Profile:
+def profile_step(directory: Path | str, size: str, out: Path | str, allow: Sequence[str] = ()) -> Profile:
     """Profile the training step of the cut model in its best form.
 
     Args:
@@ -99,7 +99,7 @@ def profile(directory: Path | str, size: str, out: Path | str, allow: Sequence[s
     Raises:
         BackendError: the process failed, or the profiler left no trace.
     """
-    cut, trace = workload(directory, size, allow), Path(out) / "07_trace.json"
+    cut, trace = cut_model(directory, size, allow), Path(out) / "07_trace.json"
     with tempfile.TemporaryDirectory(prefix="mindport-profile-") as folder:
         isolated(measure, cut.settings(), folder)
         operators = read_types(_one(Path(folder), TYPES))
@@ -162,5 +162,7 @@ def _part(name: str) -> str:
 def _one(folder: Path, name: str) -> Path:
     found = sorted(folder.rglob(name))
     if len(found) != 1:
-        raise BackendError("the profiler did not leave the file that is read", where=folder, got=len(found), expected=name)
+        raise BackendError(
+            "the profiler did not leave the file that is read", where=folder, got=len(found), expected=name
+        )
     return found[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.tuning.study import Figures, figures, form, study
-from mindport.tuning.workload import effort, shaped, workload
+from mindport.tuning.workload import cut_model, effort, shaped
 
 MODES = {"pynative": "PyNative", "graph": "Graph"}
 KEPT, AGAIN = "kept", "computed again"
@@ -54,13 +54,13 @@ class Recompute(Result):
                         "CPU"),)  # fmt: skip
 
 
-def recompute(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Recompute:
+def compare_recompute(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Recompute:
     """Train the cut model both ways, in both modes.
 
     Raises:
         BackendError: a process failed.
     """
-    chosen, cut = effort(size), workload(directory, size, allow)
+    chosen, cut = effort(size), cut_model(directory, size, allow)
     longer = shaped(cut.config, cut.batch, LONGER * cut.tokens)
     ways = [form(f"{name}, {way}", longer, mode=mode, recompute=way == AGAIN)
             for mode, name in MODES.items() for way in (KEPT, AGAIN)]  # fmt: skip

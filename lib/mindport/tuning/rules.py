@@ -48,8 +48,8 @@ RULES = (
          "below some thousand tokens the linear parts dominate, and doubling costs little more than ×2", "scaling"),
     Rule("memory runs out", "in this order: smaller batch, accumulation, recompute, model parallelism, lower precision",
          "the first two change no number that matters, and recompute costs a forward pass", "batching"),
-    Rule("memory still runs out in PyNative mode", "recompute the blocks", "their activations are made twice, kept never",
-         "recompute"),
+    Rule("memory still runs out in PyNative mode", "recompute the blocks",
+         "their activations are computed twice and kept never", "recompute"),
     Rule("float16 is slower than float32", "stay with float32 on a CPU",
          "its operators widen, compute and narrow again; on Ascend it is the native precision", "precision"),
     Rule("the batch was multiplied by k", "multiply the learning rate by k, and warm up",
@@ -111,7 +111,7 @@ class DecisionRules(Result):
         return (Table("symptom → what to switch", ("symptom", "switch", "because", "seen in"), rows),)
 
     def properties(self) -> tuple[Property, ...]:
-        how = "rules on an Ascend card's monitor, on data loading and on graph-kernel fusion: nothing here can show them"
+        how = "rules on an Ascend card's monitor, on data loading, on graph-kernel fusion: nothing here shows them"
         return (Property("decision rules beyond this machine", "not verified", how),)
 
     def advice(self, symptom: str) -> Advice:

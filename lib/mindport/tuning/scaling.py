@@ -14,7 +14,7 @@ from mindport.results import Property, Result
 from mindport.tables import Table
 from mindport.tuning.flops import TRAINING, attention_flops, layers_flops
 from mindport.tuning.isolated import isolated
-from mindport.tuning.workload import effort, shaped, workload
+from mindport.tuning.workload import cut_model, effort, shaped
 
 CLAIM = 4.0  # what "attention is quadratic" is often taken to mean for a layer
 FIRST = 3  # of the rounds, at least
@@ -82,7 +82,7 @@ class Scaling(Result):
                          "CPU"),)  # fmt: skip
 
 
-def scaling(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Scaling:
+def compare_lengths(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Scaling:
     """Time one layer of the model at lengths that double.
 
     Raises:
@@ -90,7 +90,7 @@ def scaling(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Scal
     """
     chosen = effort(size)
     shortest, longest = chosen.lengths
-    config = shaped(workload(directory, size, allow).config.with_layers(1), 1, longest).config
+    config = shaped(cut_model(directory, size, allow).config.with_layers(1), 1, longest).config
     tokens = [shortest << i for i in range((longest // shortest).bit_length())]
     seconds = isolated(measure, to_dict(config), tokens, max(FIRST, chosen.rounds))
     lengths = []

@@ -69,7 +69,8 @@ def study(workload: Workload, contestants: Sequence[Contestant], effort: Effort)
         BackendError: one that is not optional cannot be built, or fails.
     """
     work = step_flops(workload.config, workload.batch, workload.tokens) / 1e9
-    return race(workload.name, contestants, Plan(work, LIMITS, rounds=effort.rounds, calls=1, warm_up=effort.warm_up))
+    plan = Plan(work, LIMITS, rounds=effort.rounds, calls=1, warm_up=effort.warm_up, threads=effort.threads)
+    return race(workload.name, contestants, plan)
 
 
 def figures(case: Case) -> tuple[Figures, ...]:
@@ -86,7 +87,7 @@ def _figures(case: Case, name: str) -> Figures:
     timing, about = case.timings[name], case.about[name]
     values = [row for row in case.numerics if row.peer == name]
     kernels = {kernel: path for kernel, path, _ in about.get("kernels", ())}
-    loss, gradient = (_worst(row.error for row in values if row.value.startswith(kind)) for kind in ("loss", "gradient"))
+    loss, gradient = (_worst(v.error for v in values if v.value.startswith(kind)) for kind in ("loss", "gradient"))
     return Figures(name, timing.median, timing.fastest, timing.slowest, case.memory[name].growth, loss, gradient,
                    about.get("first seconds"), kernels)  # fmt: skip
 

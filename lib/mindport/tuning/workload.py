@@ -9,11 +9,12 @@ frequencies, a head of its own, scores divided by the layer's number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mindport.config import ModelConfig, Rope, read_config
 from mindport.errors import UsageError
+from mindport.tuning.race import cores
 from mindport.tuning.shapes import Workload
 
 VOCABULARY_STEP = 64  # the cut vocabulary is a multiple of it
@@ -30,6 +31,7 @@ class Effort:
         rounds: turns of each contestant; a step a turn.
         warm_up: steps before them, whose losses are compared.
         lengths: shortest and longest sequence of the scaling study.
+        threads: of every contestant.
         mode: of the rungs of the ladder above the graph's own; compiling each is most of the time of a small run.
     """
 
@@ -39,11 +41,12 @@ class Effort:
     rounds: int
     warm_up: int
     lengths: tuple[int, int]
+    threads: int = field(default_factory=cores)
     mode: str = "graph"
 
 
 EFFORTS = {
-    "smoke": Effort(1, batch=2, tokens=64, rounds=2, warm_up=2, lengths=(64, 256), mode="pynative"),
+    "smoke": Effort(1, batch=2, tokens=64, rounds=2, warm_up=2, lengths=(64, 256), threads=1, mode="pynative"),
     "small": Effort(3, batch=2, tokens=256, rounds=5, warm_up=3, lengths=(128, 2048)),
     "full": Effort(4, batch=2, tokens=512, rounds=7, warm_up=3, lengths=(128, 4096)),
 }
@@ -61,7 +64,7 @@ def effort(size: str) -> Effort:
     return EFFORTS[size]
 
 
-def workload(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Workload:
+def cut_model(directory: Path | str, size: str, allow: Sequence[str] = ()) -> Workload:
     """The model of a Hugging Face directory, cut.
 
     Args:
