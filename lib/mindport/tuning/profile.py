@@ -24,6 +24,7 @@ from mindport.tuning.isolated import isolated
 from mindport.tuning.workload import cut_model
 
 STEPS = 3
+TIMELINE = "figures/07-timeline.json"  # below the run
 TOP = 12  # operator types shown
 TYPES, TRACE, LANE = "cpu_op_type_info_0.csv", "trace_view.json", "CPU OP"
 BACKWARD, OPTIMIZER = "Gradients/", "optimizer-"
@@ -94,12 +95,12 @@ def profile_step(directory: Path | str, size: str, out: Path | str, allow: Seque
 
     Args:
         directory, size, allow: as for the ladder.
-        out: where the trace is left, as `07_trace.json`.
+        out: the run, where the trace is left (`TIMELINE`).
 
     Raises:
         BackendError: the process failed, or the profiler left no trace.
     """
-    cut, trace = cut_model(directory, size, allow), Path(out) / "07_trace.json"
+    cut, trace = cut_model(directory, size, allow), Path(out) / TIMELINE
     with tempfile.TemporaryDirectory(prefix="mindport-profile-") as folder:
         isolated(measure, cut.settings(), folder)
         operators = read_types(_one(Path(folder), TYPES))
