@@ -15,7 +15,7 @@ LAUNCHER := $(shell for p in python3 python3.12 python3.11 python3.10 python; do
 	if $$p -c "" >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lab check bench peer fuzz clean
+.PHONY: help setup run test lab check bench peer fuzz sanitize clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -50,6 +50,9 @@ peer: setup  ## hold our weights and YAML to MindSpore Transformers itself; writ
 
 fuzz: setup  ## edit models at random for FUZZ_SECONDS (60): results and typed errors only
 	$(BIN)/python -W ignore -m tests.fuzz
+
+sanitize: setup  ## call every C++ operator under the address and undefined-behaviour sanitizers
+	$(BIN)/python -m tests.model.kernels.sanitize
 
 clean:  ## remove the environment and the tools' caches; runs/ stays
 	@if test -e "$(VENV)" && ! test -f "$(VENV)/pyvenv.cfg"; then echo "$(VENV) is no virtual environment: left alone" >&2; exit 1; fi

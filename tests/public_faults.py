@@ -68,7 +68,10 @@ def fields(base: Raw, *names: str, **changes: Any) -> See:
 
     def see(home: Path) -> str:
         (home / "config.json").write_text(json.dumps(_raw(base, changes)))
-        report = inspect_config(home)
+        try:
+            report = inspect_config(home)
+        except MindPortError as error:
+            return _stop(error)
         if not report.ok:
             return "stops: " + "; ".join(report.problems)
         rows = [f"{row.field} = {row.value} ({row.source}: {row.note})" for row in report.fields if row.field in names]
@@ -84,6 +87,7 @@ def conversion(
     shards: int = 1,
     to: str = "mindspore",
     dtype: Any = "float32",
+    padded_vocab: int | None = None,
     after: Callable[[Path], object] = lambda home: None,
     **changes: Any,
 ) -> See:
@@ -94,9 +98,9 @@ def conversion(
         source = save(home / "hf", raw, change(tensors_of(raw, home / "hf", dtype)), shards)
         after(source)
         try:
-            report = convert(source, home / "ms", to=to, progress=False)
+            report = convert(source, home / "ms", to=to, padded_vocab=padded_vocab, progress=False)
         except MindPortError as error:
-            return "stops: " + " — ".join(str(part) for part in (error.what, error.got, error.do) if part)
+            return _stop(error)
         convert(home / "ms", home / "back", to="huggingface", progress=False)
         a, held = (
             report.accounting,
@@ -105,6 +109,12 @@ def conversion(
         return "; ".join([f"{a.converted} converted, {a.tied} tied, {a.dropped} dropped; back {held}", *report.notes])
 
     return see
+
+
+def _stop(error: MindPortError) -> str:
+    """What a refusal says, without the program that it may print."""
+    parts = (error.what, error.got, error.do and error.do.split("\n")[0].rstrip(":"))
+    return "stops: " + " — ".join(str(part) for part in parts if part)
 
 
 def _held(source: Path, back: Path, dropped: set[str]) -> str:
@@ -155,8 +165,7 @@ def renamed(old: str, new: str) -> Change:
 
 
 def _padded(tensors: Tensors) -> Tensors:
-    name = "model.embed_tokens.weight"
-    return tensors | {name: np.concatenate([tensors[name], tensors[name][:23]])}
+    return tensors | {name: np.concatenate([tensors[name], tensors[name][:23]]) for name in (EMBED, HEAD)}
 
 
 def _buffers(tensors: Tensors) -> Tensors:
@@ -168,6 +177,8 @@ READ, PLAN, CONVERT = "tests/config/test_read.py::", "tests/weights/test_plan.py
 GPT, ROPE, FAMILY = "tests/model/test_gpt.py::", "tests/config/test_rope.py::", "tests/config/test_families.py::"
 BAD_KEY, BAD_TENSORS = READ + "test_a_bad_key_stops_and_says_why", PLAN + "test_a_fault_is_refused_with_its_reason"
 LOGITS, ANGLES = GPT + "test_logits_equal_transformers", "tests/model/test_rope.py::test_equal_to_transformers"
+MULTIMODAL, UPCAST = "tests/config/test_multimodal.py::", "tests/model/test_upcast.py::"
+VOCABULARY, PADDED = "tests/config/test_vocabulary.py::", "tests/weights/test_padded_vocab.py::"
 WRONG = GPT + "test_a_wrong_setting_is_seen"
 BACK = "tests/weights/test_transformers.py::test_every_family_comes_back_identical_and_computes_the_same"
 
@@ -186,15 +197,20 @@ FAULTS = (
     Fault(5, "QwenLM/Qwen3-VL-Embedding#89", "not tied, and no lm_head", conversion(LLAMA, without(HEAD)),
           ("stops", "1 missing: lm_head.weight", "tie_word_embeddings"), (BAD_TENSORS,)),
     Fault(6, "huggingface/transformers#43429", "tied in text_config only: read as not tied",
-          fields(LLAMA, text_config={"tie_word_embeddings": True}), ("stops", "multimodal", "tie_word_embeddings"),
-          (READ + "test_a_multimodal_file_is_called_so_whether_or_not_it_names_its_family",)),
+          fields({}, model_type="llava", text_config={"model_type": "llama", "tie_word_embeddings": True}),
+          ("stops", "text model 'llama'", "tie_word_embeddings", "save it by itself"),
+          (READ + "test_a_multimodal_file_is_called_so_whether_or_not_it_names_its_family",
+           MULTIMODAL + "test_the_steps_that_the_refusal_prints_lead_across",
+           MULTIMODAL + "test_the_step_about_the_head_is_needed")),
     Fault(8, "NVIDIA-NeMo/Megatron-Bridge#1853, epfLLM/Megatron-LLM#50, NVIDIA/Megatron-LM#1491",
           "more rows in the embedding than config.json says", conversion(LLAMA, _padded),
-          ("stops", "64 rows", "set vocab_size"),
-          (BAD_TENSORS, "tests/config/test_vocabulary.py::test_embedding_rows_decide")),
-    Fault(9, "Lightning-AI/litgpt#68", "padding that differs from size to size: declared, it is part of the model",
-          conversion(LLAMA, vocab_size=64), ("30 converted", "byte for byte"),
-          ("tests/config/test_vocabulary.py::test_a_smaller_tokenizer_is_padding_and_a_larger_one_a_fault",)),
+          ("stops", "64 rows", "--padded-vocab 64"),
+          (VOCABULARY + "test_embedding_rows_decide", PADDED + "test_what_is_not_declared_or_not_so_is_refused")),
+    Fault(9, "Lightning-AI/litgpt#68", "padding that differs from size to size: declared, both sizes are kept",
+          conversion(LLAMA, _padded, padded_vocab=64), ("30 converted", "byte for byte", "41 tokens in 64 rows"),
+          (PADDED + "test_there_and_back", PADDED + "test_mindspore_transformers_is_told_all_rows",
+           "tests/parity/test_padded_vocab.py::test_it_is_right_on_every_row_and_comes_back_byte_for_byte",
+           VOCABULARY + "test_a_smaller_tokenizer_is_padding_and_a_larger_one_a_fault")),
     Fault(11, "meta-llama/llama3#299, hiyouga/LLaMA-Factory#4962, foundation-model-stack/foundation-model-stack#384",
           "Llama 3.1's rope_scaling taken for a fault", fields(LLAMA, "rope", rope_scaling=LLAMA3),
           ("llama3: ", "low_freq_factor 1"), (ANGLES, ROPE + "test_same_reading_as_transformers")),
@@ -244,8 +260,10 @@ FAULTS = (
     Fault(32, "huggingface/transformers#44380, vllm-project/vllm#36637", "scores not scaled by the layer",
           fields(GPT2, "scale_attn_by_inverse_layer_idx", scale_attn_by_inverse_layer_idx=True), ("True (explicit",),
           (WRONG, LOGITS)),
-    Fault(33, "huggingface/transformers#13573", "reorder_and_upcast_attn", fields(GPT2, reorder_and_upcast_attn=True),
-          ("harmless", "same values in float32")),
+    Fault(33, "huggingface/transformers#13573", "reorder_and_upcast_attn passed over below float32",
+          fields(GPT2, "upcast_attention", reorder_and_upcast_attn=True), ("True (explicit",),
+          (UPCAST + "test_the_key_is_read_and_does_nothing_in_float32",
+           UPCAST + "test_our_scores_are_not_rounded_and_would_be")),
     Fault(34, "huggingface/transformers#29725, huggingface/transformers#24581, huggingface/transformers#4356",
           "GPT-2's buffers: not tensors of the model", conversion(GPT2, _buffers),
           ("2 dropped", "left behind", "tensor for tensor"),
@@ -263,9 +281,11 @@ FAULTS = (
           (FAMILY + "test_the_window_of_each_layer_is_the_references", WRONG)),
     Fault(40, "huggingface/transformers#36683, vllm-project/vllm#14687, NVIDIA/Model-Optimizer#2040",
           "values a level deeper: AttributeError",
-          fields({}, model_type="llama", text_config={"hidden_size": 20, "num_hidden_layers": 3}),
-          ("stops", "multimodal", "hidden_size, num_hidden_layers"),
-          (READ + "test_a_multimodal_file_is_called_so_whether_or_not_it_names_its_family",)),
+          fields({}, model_type="mistral3",
+                 text_config={"model_type": "mistral", "hidden_size": 20, "num_hidden_layers": 3}),
+          ("stops", "multimodal", "hidden_size, num_hidden_layers", "of the supported family mistral"),
+          (MULTIMODAL + "test_a_supported_text_model_is_named",
+           MULTIMODAL + "test_the_steps_that_the_refusal_prints_lead_across")),
     Fault(41, "huggingface/transformers#39782, unslothai/unsloth#3352, sgl-project/mini-sglang#36",
           "torch_dtype renamed to dtype", fields(LLAMA, "dtype", torch_dtype="torch.bfloat16"),
           ("bfloat16 (explicit",), (BAD_KEY,)),
@@ -292,7 +312,8 @@ FAULTS = (
 def seen(fault: Fault) -> str:
     """What the user sees, run now; places of this machine are left out."""
     with tempfile.TemporaryDirectory() as home:
-        return fault.see(Path(home)).replace(home, "DIR")
+        place = str(Path(home).resolve())
+        return fault.see(Path(place)).replace(place, "DIR")
 
 
 def page() -> str:

@@ -142,8 +142,9 @@ def test_options_reach_the_functions_behind(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "mindport.weights", weights)
     monkeypatch.setattr(mindport, "weights", weights, raising=False)
     words = ["convert", str(tmp_path), "dst", "--to", "huggingface", "--dtype", "bfloat16", "--format", "ckpt"]
-    assert cli.main([*words, "--overwrite", "--allow", "a", "--allow", "b"]) == 0
-    options = {"to": "huggingface", "dtype": "bfloat16", "file_format": "ckpt", "overwrite": True, "allow": ("a", "b")}
+    assert cli.main([*words, "--overwrite", "--allow", "a", "--allow", "b", "--padded-vocab", "64"]) == 0
+    options = {"to": "huggingface", "dtype": "bfloat16", "file_format": "ckpt", "overwrite": True, "allow": ("a", "b"),
+               "padded_vocab": 64}  # fmt: skip
     assert calls == [((tmp_path, Path("dst")), options)]
 
 

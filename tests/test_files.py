@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindport.errors import FileError
-from mindport.files import atomic_directory, atomic_file, read_json, sha256, write_json, write_text
+from mindport.files import MARK, atomic_directory, atomic_file, read_json, sha256, sweep, write_json, write_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -234,3 +237,69 @@ def test_sha256_is_that_of_the_bytes(tmp_path_factory, content):
 def test_sha256_of_a_missing_file_is_a_file_error(tmp_path):
     with pytest.raises(FileError, match="cannot be read"):
         sha256(tmp_path / "nothing")
+
+
+def left(folder, name=".model.x.part", mark=None):
+    """What a process that died may have left."""
+    part = folder / name
+    (part / "deep").mkdir(parents=True)
+    (part / "deep/file").write_text("half")
+    if mark is not None:
+        (part / MARK).write_text(mark)
+    return part
+
+
+OURS = f"{socket.gethostname()} 1\n"
+
+
+def test_what_bears_our_mark_and_no_lock_is_swept(tmp_path):
+    parts = [left(tmp_path, f".model.{i}.part", OURS) for i in range(2)]
+    assert sweep(tmp_path / "model") == parts and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("mark", [None, "", "another-machine 1\n", "\udcff"])
+def test_what_may_be_somebody_elses_stays(mark, tmp_path):
+    part = left(tmp_path, mark=None if mark == "\udcff" else mark)
+    if mark == "\udcff":
+        (part / MARK).write_bytes(b"\xff")
+    assert sweep(tmp_path / "model") == [] and (part / "deep/file").exists()
+
+
+def test_another_users_stays(tmp_path, monkeypatch):
+    part = left(tmp_path, mark=OURS)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert sweep(tmp_path / "model") == [] and part.exists()
+
+
+@pytest.mark.parametrize("name", [".model.x.old", ".models.x.part", ".mode.x.part", "model.x.part"])
+def test_another_name_stays(name, tmp_path):
+    part = left(tmp_path, name, OURS)
+    assert sweep(tmp_path / "model") == [] and part.exists()
+
+
+def test_links_are_not_followed(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    part = left(tmp_path / "elsewhere", mark=OURS)
+    (tmp_path / ".model.link.part").symlink_to(part)
+    linked = left(tmp_path, ".model.mark.part")
+    (linked / MARK).symlink_to(part / MARK)
+    assert sweep(tmp_path / "model") == [] and part.exists() and linked.exists()
+
+
+def test_a_directory_being_written_is_locked_and_its_mark_does_not_stay(tmp_path):
+    with atomic_directory(tmp_path / "model") as aside:
+        (aside / "file").write_text("half")
+        assert (aside / MARK).read_text() == f"{socket.gethostname()} {os.getpid()}\n"
+        assert sweep(tmp_path / "model") == [] and (aside / "file").exists()
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["file"]
+
+
+def test_where_the_disk_knows_no_locks_nothing_is_marked(tmp_path, monkeypatch):
+    def refuse(descriptor, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with atomic_directory(tmp_path / "model") as aside:
+        assert not (aside / MARK).exists()
+    part = left(tmp_path, mark=OURS)
+    assert sweep(tmp_path / "model") == [] and part.exists()

@@ -102,7 +102,7 @@ def fetch(options: argparse.Namespace) -> Result:
 def config(options: argparse.Namespace) -> Result:
     from mindport.config.read import inspect_config
 
-    return inspect_config(_model(options.path), allow=tuple(options.allow))
+    return inspect_config(_model(options.path), allow=tuple(options.allow), padded_vocab=options.padded_vocab)
 
 
 def convert(options: argparse.Namespace) -> Result:
@@ -110,7 +110,7 @@ def convert(options: argparse.Namespace) -> Result:
 
     return weights.convert(
         _model(options.source), options.target, to=options.to, dtype=options.dtype, file_format=options.format,
-        overwrite=options.overwrite, allow=tuple(options.allow),
+        overwrite=options.overwrite, allow=tuple(options.allow), padded_vocab=options.padded_vocab,
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def verify(options: argparse.Namespace) -> Result:
 
     return parity.verify(
         _model(options.directory), converted=options.converted, trace=options.trace, layers=options.layers,
-        allow=tuple(options.allow),
+        allow=tuple(options.allow), padded_vocab=options.padded_vocab,
     )  # fmt: skip
 
 
@@ -164,6 +164,7 @@ _FLAG: dict[str, Any] = {"action": "store_true"}
 _MODEL_HELP = "a Hugging Face directory, or a name that `mindport fetch` knows"
 
 _ALLOW = _arg("--allow", nargs="+", action="extend", default=[], metavar="KEY", help="unknown keys to let pass")
+_PADDED = _arg("--padded-vocab", type=int, metavar="N", help="the embedding has N rows; beyond vocab_size is padding")
 
 COMMANDS = {
     "doctor": Command(
@@ -178,8 +179,7 @@ COMMANDS = {
     "config": Command(
         config, "map a config.json: every key mapped, derived, harmless, refused or unknown",
         "mindport config models/llama --allow my_key",
-        (_arg("path", metavar="PATH", help=_MODEL_HELP),
-         _ALLOW),
+        (_arg("path", metavar="PATH", help=_MODEL_HELP), _ALLOW, _PADDED),
     ),
     "convert": Command(
         convert, "convert weights, account for each tensor, and read the result back",
@@ -190,7 +190,7 @@ COMMANDS = {
               "mindformers-gpt2"),
          _arg("--dtype", choices=("keep", "float32", "float16", "bfloat16"), default="keep"),
          _arg("--format", choices=("safetensors", "ckpt"), default="safetensors"),
-         _arg("--overwrite", **_FLAG, help="replace DST"), _ALLOW),
+         _arg("--overwrite", **_FLAG, help="replace DST"), _ALLOW, _PADDED),
     ),
     "export": Command(
         export, "write the YAML with which MindSpore Transformers trains what `convert --to mindformers-…` wrote",
@@ -209,7 +209,7 @@ COMMANDS = {
         (_arg("directory", metavar="DIR", help=_MODEL_HELP),
          _arg("--converted", type=Path, metavar="DIR", help="weights that `mindport convert` wrote"),
          _arg("--trace", type=Path, metavar="DIR", help="a saved reference, where torch is absent"),
-         _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW),
+         _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW, _PADDED),
     ),
     "bench": Command(
         bench, "time ours beside a peer, in one run, and hold the two to the same numbers",

@@ -1,13 +1,20 @@
-"""Files that are either whole or absent: written aside, flushed to the disk, then renamed."""
+"""Files that are either whole or absent: written aside, flushed to the disk, then renamed.
+
+.model.x1y2.part     a directory being written, locked by its process and marked as ours; it becomes `model`
+.model.x1y2.part     the same, its lock gone with a process that was killed: `sweep` removes it
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import glob
 import hashlib
 import json
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +22,7 @@ from typing import Any
 
 from mindport.errors import FileError
 
+MARK = ".mindport-part"  # in a directory being written: on which machine, and by which process
 _DO = {
     errno.ENOSPC: "free some space, or name another disk",
     errno.EDQUOT: "free some space, or name another disk",
@@ -37,9 +45,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
         try:
             yield aside
             aside.chmod(0o666 & ~_umask())  # mkstemp makes it private; a result is shared
-            _flush(aside)
+            flush(aside)
             aside.replace(path)
-            _flush(path.parent)
+            flush(path.parent)
         finally:
             aside.unlink(missing_ok=True)
 
@@ -59,15 +67,40 @@ def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
         try:
-            yield aside
+            with _held(aside):
+                yield aside
             aside.chmod(0o777 & ~_umask())
             for file in aside.rglob("*"):
-                _flush(file)
-            _flush(aside)
+                flush(file)
+            flush(aside)
             _swap(aside, path, overwrite)
-            _flush(path.parent)
+            flush(path.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+
+
+def sweep(path: Path) -> list[Path]:
+    """Remove what `atomic_directory` left beside `path` in processes that are dead.
+
+    What bears no mark of ours, belongs to another user or machine, or is locked, stays.
+
+    Returns:
+        The directories that were removed.
+    """
+    path = Path(path).resolve()
+    parts = sorted(path.parent.glob(f".{glob.escape(path.name)}.*.part"))
+    return [part for part in parts if _is_ours(part) and _remove(part)]
+
+
+def check_replaceable(path: Path, mark: str) -> None:
+    """Let only an earlier result be overwritten, which has a file of the name `mark`.
+
+    Raises:
+        FileError: `path` is a directory of something else.
+    """
+    if path.is_dir() and any(path.iterdir()) and not (path / mark).is_file():
+        raise FileError("overwriting replaces an earlier result only", where=path, got=f"a directory without {mark}",
+                        do="name another target, or remove it yourself")  # fmt: skip
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -118,6 +151,60 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def flush(path: Path) -> None:
+    """Wait until the bytes of a file, or the names of a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _held(aside: Path) -> Iterator[None]:
+    """Lock a directory for the time of the block, then mark it; the system drops the lock when the process ends.
+
+    Where the disk knows no locks there is no mark either, and nobody will sweep it.
+    """
+    descriptor, mark = os.open(aside, os.O_RDONLY), aside / MARK
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mark.write_text(f"{socket.gethostname()} {os.getpid()}\n", encoding="utf-8")
+        yield
+        mark.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def _is_ours(part: Path) -> bool:
+    """Whether a process of this user on this machine began it."""
+    mark = part / MARK
+    if part.is_symlink() or not part.is_dir() or mark.is_symlink() or not mark.is_file():
+        return False
+    try:
+        host = mark.read_text(encoding="utf-8").split(" ")[0]
+        return host == socket.gethostname() and part.stat().st_uid == os.geteuid()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _remove(part: Path) -> bool:
+    """Remove a directory whose lock is free; False when it is held, or the system refuses."""
+    try:
+        descriptor = os.open(part, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(part)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
 def _regular(path: Path) -> None:
     if path.exists() and not path.is_file():  # a pipe or a device may never end
         raise FileError("the file cannot be read", where=path, got="a directory, pipe or device, not a file")
@@ -149,14 +236,6 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _swap(aside: Path, path: Path, overwrite: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 from mindport.config import read_config
 from mindport.config.edit import edited
 from mindport.config.whatif import what_if
-from mindport.errors import ConfigError
+from mindport.errors import ConfigError, UsageError
 
 from .test_read import GPT2, LLAMA
 
@@ -40,3 +40,18 @@ def test_what_if_counts_and_judges(directory):
     assert one.parameters == same.parameters - lost
     assert not what_if(model, num_key_value_heads=3).ok
     assert "tensor parallel 3" in what_if(model, tensor=3).headline()
+
+
+@pytest.mark.parametrize(
+    "asked", [{"num_attention_heads": 0}, {"num_hidden_layers": -1}, {"tensor": 0}, {"stages": 1.5}, {"heads": 4}]
+)
+def test_a_change_to_what_is_no_size_is_refused(directory, asked):
+    with pytest.raises(UsageError, match=next(iter(asked))):
+        what_if(read_config(directory).model, **asked)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"model_type": "bloom"}'])
+def test_only_a_config_of_a_family_can_be_edited(directory, text):
+    (directory / "config.json").write_text(text)
+    with pytest.raises(ConfigError):
+        edited(directory, vocab_size=9)

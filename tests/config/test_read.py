@@ -110,7 +110,7 @@ def test_attention_bias_is_one_key_for_two_fields(write):
         ({"num_hidden_layers": "3.5"}, "num_hidden_layers", "refused", "positive whole number"),
         ({"num_hidden_layers": "-3"}, "num_hidden_layers", "refused", "positive whole number"),
         ({"rms_norm_eps": "nan"}, "rms_norm_eps", "refused", "positive number"),
-        ({"rope_scaling": {"type": "linear", "factor": "2"}}, "rope_scaling", "refused", "factor"),
+        ({"rope_scaling": {"type": "linear", "factor": True}}, "rope_scaling", "refused", "factor"),
         ({"quantization_config": {"quant_method": "fp8"}}, "quantization_config", "refused", "first: fp8"),
         (
             {"quantization_config": {"quant_method": "gptq", "bits": 4}},
@@ -258,6 +258,82 @@ def test_a_number_written_as_text_is_read_with_a_notice(write):
     noted = {row.field for row in said.fields if row.source == "explicit" and TEXT in row.note}
     assert noted >= {"num_hidden_layers", "num_attention_heads", "norm_eps", "max_position_embeddings"}
     assert not any(TEXT in row.note for row in [*plain.keys, *plain.fields])
+
+
+QWEN2 = {**{k: x for k, x in LLAMA.items() if k not in ("attention_bias", "mlp_bias")}, "model_type": "qwen2",
+         "architectures": ["Qwen2ForCausalLM"]}  # fmt: skip
+MISTRAL = {**QWEN2, "model_type": "mistral", "architectures": ["MistralForCausalLM"]}
+PHI3 = {**QWEN2, "model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "rope_theta": ...,
+        "original_max_position_embeddings": 32}  # fmt: skip
+LONG = {"rope_type": "longrope", "original_max_position_embeddings": 32, "rope_theta": 1e4}
+NESTED = {  # the base → the settings with texts, the same with numbers, the fields that come of them
+    "before 4.45": (LLAMA, {"rope_scaling": {"type": "linear", "factor": "2.5"}},
+                    {"rope_scaling": {"type": "linear", "factor": 2.5}}, {"rope"}),
+    "before 5": (LLAMA, {"rope_scaling": {
+        "rope_type": "llama3", "factor": "8.0", "low_freq_factor": "1", "high_freq_factor": "4e0",
+        "original_max_position_embeddings": "32"}}, {"rope_scaling": {
+            "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32}}, {"rope"}),
+    "since 5": (LLAMA, {"rope_theta": ..., "rope_parameters": {"rope_type": "default", "rope_theta": "1e6"}},
+                {"rope_theta": ..., "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, {"rope"}),
+    "both spellings": (LLAMA, {"rope_scaling": {"type": "linear", "factor": "2"},
+                               "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+                       {"rope_scaling": {"type": "linear", "factor": 2}}, {"rope"}),
+    "lists": (PHI3, {"rope_scaling": {**LONG, "short_factor": ["1.0", 1.5, "2", 1], "long_factor": ["2"] * 4}},
+              {"rope_scaling": {**LONG, "short_factor": [1.0, 1.5, 2, 1], "long_factor": [2] * 4}}, {"rope"}),
+    "a window": (MISTRAL, {"sliding_window": "8"}, {"sliding_window": 8}, {"window"}),
+    "windows": (QWEN2, {"use_sliding_window": True, "sliding_window": "8", "max_window_layers": "1"},
+                {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}, {"window"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_number_written_as_text_a_level_deeper_is_read_with_a_notice(write, name):
+    base, texts, numbers, fields = NESTED[name]
+    said, plain = read_config(write(base, **texts)), read_config(write(base, **numbers))
+    assert said.model == plain.model
+    noted = {row.key for row in said.keys if row.note.endswith(TEXT)}
+    assert noted == {key for key, value in texts.items() if _texts(value)}
+    assert {row.field for row in said.fields if TEXT in row.note} == fields
+    assert not any(TEXT in row.note for row in [*plain.keys, *plain.fields])
+
+
+def _texts(value):
+    """Whether a value is, or holds, a number written as text."""
+    if isinstance(value, dict):
+        return any(_texts(item) for item in value.values())
+    if isinstance(value, list):
+        return any(map(_texts, value))
+    return isinstance(value, str) and value[:1].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "key", "says"),
+    [
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": "two"}}, "rope_scaling", "not 'two'"),
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": "-2"}}, "rope_scaling", "positive number, not '-2'"),
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": "nan"}}, "rope_scaling", "positive number, not 'nan'"),
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": "2_0"}}, "rope_scaling", "not '2_0'"),
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": ""}}, "rope_scaling", "not ''"),
+        (LLAMA, {"rope_scaling": {"type": "2", "factor": "2"}}, "rope_scaling", "not '2'"),
+        (LLAMA, {"rope_scaling": {"type": "dynamic", "factor": "2", "original_max_position_embeddings": "64.5"}},
+         "rope_scaling", "original_max_position_embeddings"),
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": "2"}, "rope_parameters": {"factor": "3"}},
+         "rope_parameters", "one value of factor"),
+        (PHI3, {"rope_scaling": {**LONG, "short_factor": ["1", "x", "1", "1", "1"], "long_factor": [2] * 5}},
+         "rope_scaling", "short_factor"),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_a_level_deeper_is_still_refused(write, base, changes, key, says):
+    rows = {row.key: row for row in inspect_config(write(base, **changes)).keys}
+    assert rows[key].state == "refused" and says in rows[key].note
+
+
+@pytest.mark.parametrize("size", ["none", "8.5", "-8", "0", "8k"])
+@pytest.mark.parametrize("base", [MISTRAL, QWEN2])
+def test_a_window_that_is_no_number_is_still_refused(write, base, size):
+    report = inspect_config(write(base, use_sliding_window=True, sliding_window=size, max_window_layers=1))
+    assert not report.ok and any("sliding_window: a positive whole number" in problem for problem in report.problems)
 
 
 def test_three_kinds_of_wrong_folder(tmp_path):

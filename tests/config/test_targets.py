@@ -139,11 +139,13 @@ def test_what_it_can_hold_is_not_refused() -> None:
 
 
 FIELDS = {  # every field of ModelConfig, and where a target answers for it
-    "a size or a name": "model_type vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads "
-    "head_dim intermediate_size max_position_embeddings norm_eps bos_token_id eos_token_id pad_token_id dtype",
+    "a size or a name": "model_type vocab_size padded_vocab hidden_size num_hidden_layers num_attention_heads "
+    "num_key_value_heads head_dim intermediate_size max_position_embeddings norm_eps bos_token_id eos_token_id "
+    "pad_token_id dtype",
     "a row of the tables": "tie_word_embeddings qkv_bias attention_out_bias mlp_bias",
     "a need": "hidden_act gated_mlp norm norm_offset qk_norm position rope rotary_dim window parallel_residual "
     "embedding_scale scale_attn_weights scale_attn_by_inverse_layer_idx",
+    "a lower precision than float32 only": "upcast_attention",
     "training only": "embd_pdrop attn_pdrop resid_pdrop initializer_range",
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from mindport.config import read_config
+from mindport.config import from_dict, inspect_config, read_config, schema, to_dict
+from mindport.config.constraints import tensor_parallel
 from mindport.errors import ConfigError, FileError
 
 from .test_read import LLAMA
@@ -42,8 +44,61 @@ def test_a_smaller_tokenizer_is_padding_and_a_larger_one_a_fault(model):
 
 
 def test_embedding_rows_decide(model):
-    with pytest.raises(ConfigError, match="98 rows"):
+    with pytest.raises(ConfigError, match=r"98 rows(.|\n)*--padded-vocab 98"):
         read_config(model(rows=98))
+
+
+def test_declared_padding_is_rows_and_no_tokens(model):
+    report = read_config(model(rows=128), padded_vocab=128)
+    assert (report.model.vocab_size, report.model.padded_vocab, report.model.vocab_rows) == (97, 128, 128)
+    assert schema.shapes(report.model)["embed.weight"] == (128, 40)
+    assert ("padded_vocab", "128", "explicit", "--padded-vocab") in report.field_table().rows
+    assert from_dict(to_dict(report.model)) == report.model
+    undeclared = dataclasses.replace(report.model, padded_vocab=None)
+    assert (tensor_parallel(report.model, 2).ok, tensor_parallel(undeclared, 2).ok) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("rows", "declared", "says"),
+    [
+        (128, 160, r"128 rows, expected padded_vocab 160; .*--padded-vocab 128"),
+        (128, 97, r"128 rows, expected padded_vocab 97; .*--padded-vocab 128"),
+        (97, 128, r"97 rows, expected padded_vocab 128; it is not padded: leave out --padded-vocab"),
+        (90, 90, r"padding comes after the vocabulary: padded_vocab 90, expected at least vocab_size 97"),
+        (90, 128, r"90 rows, expected padded_vocab 128; set vocab_size"),
+        (97, 0, r"padded_vocab 0, expected at least vocab_size 97"),
+    ],
+)
+def test_a_declaration_that_the_files_do_not_bear_out_stops(model, rows, declared, says):
+    with pytest.raises(ConfigError, match=says):
+        read_config(model(rows=rows), padded_vocab=declared)
+
+
+def test_tokens_are_held_to_the_true_vocabulary(model):
+    with pytest.raises(ConfigError, match="tokenizer 98, expected at most vocab_size 97"):
+        read_config(model(rows=128, tokens=98), padded_vocab=128)
+    report = read_config(model(rows=128, bos_token_id=96, eos_token_id=97), padded_vocab=128)
+    states = {row.name: row.state for row in report.constraints}
+    assert (states["bos_token_id is a token"], states["eos_token_id is a token"]) == ("pass", "warning")
+
+
+@pytest.mark.parametrize("wrapper", ["", "module.", "_orig_mod.", "module._orig_mod.module.", "transformer."])
+@pytest.mark.parametrize("sharded", [False, True])
+def test_the_embedding_is_found_behind_wrappers(model, wrapper, sharded):
+    directory, name = model(), f"{wrapper}model.embed_tokens.weight"
+    file = "model-00001-of-00001.safetensors" if sharded else "model.safetensors"
+    (directory / "model.safetensors").unlink()
+    save_file({name: np.zeros((98, 40), "f4"), "module.other": np.zeros(3, "f4")}, directory / file)
+    if sharded:
+        (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {name: file}}))
+    assert inspect_config(directory).vocabulary.embedding == 98
+
+
+@pytest.mark.parametrize("name", ["other.model.embed_tokens.weight", "model.embed_tokens.bias", "embed_tokens.weight"])
+def test_another_tensor_is_not_taken_for_the_embedding(model, name):
+    directory = model()
+    save_file({name: np.zeros((98, 40), "f4")}, directory / "model.safetensors")
+    assert inspect_config(directory).vocabulary.embedding is None
 
 
 def test_padding_token_disagreement_is_a_warning(model):

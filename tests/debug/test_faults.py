@@ -6,7 +6,7 @@ import pytest
 
 from mindport.debug import FAULTS, applicable, fault_lab, fingerprints, plant
 from mindport.debug.lessons import eps_table
-from mindport.errors import UsageError
+from mindport.errors import FileError, UsageError
 from mindport.files import sha256
 from mindport.parity import verify
 from mindport.weights import load
@@ -55,6 +55,16 @@ def test_a_planted_directory_is_sound(case, tmp_path):
     changed = {name for name in right if planted[name].tobytes() != right[name].tobytes()}
     assert changed == {f"blocks.1.attn.{part}" for part in ("k.weight", "v.weight", "k.bias", "v.bias")}
     assert {file.name: sha256(file) for file in converted.iterdir()} == before
+
+
+def test_neither_the_model_itself_nor_a_folder_of_something_else_is_planted_in(case, tmp_path):
+    converted = case("llama-tied-yarn-bias").converted
+    with pytest.raises(UsageError, match="planted in a copy"):
+        plant(converted, "swap", converted / "." / "", overwrite=True)
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(FileError, match=r"without mindport\.json"):
+        plant(converted, "swap", tmp_path, overwrite=True)
+    assert (tmp_path / "thesis.txt").exists()
 
 
 def test_faults_that_a_model_cannot_have(case, tmp_path):

@@ -45,3 +45,13 @@ def test_a_sample_is_at_most_the_context() -> None:
     for length in (65, 0):
         with pytest.raises(UsageError, match="1 to 64"):
             Recipe(seq_length=length).context(64)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("batch_size", 0), ("steps", -1), ("learning_rate", float("nan")), ("learning_rate", 0.0), ("eps", 0),
+     ("lr_end", -1e-6), ("warmup_ratio", 1.0), ("weight_decay", float("inf")), ("betas", (0.9, 1.0)), ("seed", -1)],
+)  # fmt: skip
+def test_a_recipe_that_trains_nothing_is_refused(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=f"trains nothing(.|\\n)*{name}"):
+        Recipe(**{name: value})

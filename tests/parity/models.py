@@ -19,7 +19,7 @@ DYNAMIC = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 4.0}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2-tied": ("gpt2", GPT2),
     "gpt2-untied-erf": ("gpt2", {**GPT2, "tie_word_embeddings": False, "activation_function": "gelu",
-                                 "scale_attn_by_inverse_layer_idx": True}),
+                                 "scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True}),
     "llama-untied-llama3": ("llama", {**LLAMA, **rope("llama3", **LLAMA3)}),
     "llama-tied-yarn-bias": ("llama", {**LLAMA, "tie_word_embeddings": True, "attention_bias": True, **rope("yarn")}),
     "llama-dynamic": ("llama", {**LLAMA, "max_position_embeddings": 32, "rope_parameters": DYNAMIC}),

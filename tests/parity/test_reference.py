@@ -142,3 +142,14 @@ def test_weights_that_are_not_there(case, copied):
     report = read_config(copied)
     with pytest.raises(MappingError, match=r"h\.1\.ln_1\.weight"):
         load(copied, report.dialect, report.model)
+
+
+def test_beside_a_model_of_nan_nothing_is_right(copied, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    tensors = load_file(copied / "model.safetensors")
+    tensors["transformer.h.1.ln_1.weight"][0] = np.nan
+    save_file(tensors, copied / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackendError, match=r"NaN or infinities(.|\n)*blocks\.1\.norm1(.|\n)*mindport convert"):
+        record(copied, tmp_path / "trace")
+    assert not (tmp_path / "trace").exists()

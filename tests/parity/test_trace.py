@@ -144,3 +144,14 @@ def test_a_trace_that_was_read_can_be_written_again(written, tmp_path):
 def test_an_array_that_is_not_there(written):
     with pytest.raises(FileError, match="no such array"):
         read_trace(written)["y"]
+
+
+def test_a_folder_of_something_else_is_never_overwritten(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(FileError, match=r"an earlier result only(.|\n)*without trace\.json"):
+        write_trace(Trace({}, {}), tmp_path / "mine", overwrite=True)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+    for seed in (1, 2):
+        write_trace(Trace({"seed": seed}, {}), tmp_path / "trace", overwrite=True)
+    assert read_trace(tmp_path / "trace").about["seed"] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -91,6 +92,28 @@ def test_missing_directories_and_traces(case, tmp_path):
         verify(tmp_path / "nowhere")
     with pytest.raises(FileError, match="no such trace"):
         verify(case("gpt2-tied").source, case("gpt2-tied").converted, tmp_path / "nowhere", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "fragment"), [(3, "manifest is damaged(.|\n)*path"), ("x" * 5000, "reference's directory is gone")]
+)
+def test_a_manifest_whose_source_is_no_path_is_refused(case, tmp_path, path, fragment):
+    made = shutil.copytree(case("gpt2-tied").converted, tmp_path / "made")
+    manifest = json.loads((made / "mindport.json").read_text())
+    manifest["source"]["path"] = path
+    (made / "mindport.json").write_text(json.dumps(manifest))
+    with pytest.raises(FileError, match=fragment):
+        verify(made, progress=False)
+
+
+def test_a_tokenizer_that_the_library_refuses_is_said_before_the_long_part(case, tmp_path, monkeypatch):
+    gpt2 = case("gpt2-tied")
+    made = shutil.copytree(gpt2.converted, tmp_path / "made")
+    (made / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": {"a": 0}}}')
+    module = sys.modules["mindport.parity.verify"]  # the package's name for it is the function's
+    monkeypatch.setattr(module, "_observe", lambda *given: pytest.fail("it went on"))
+    with pytest.raises(FileError, match="not a tokenizer that the tokenizers library reads"):
+        verify(gpt2.source, made, gpt2.trace, progress=False)
 
 
 def test_a_conversion_of_another_model_is_made_anew(case, tmp_path, capsys):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mindport.errors import FileError
-from mindport.sources import available, cache_directory, corpus, resolve
+from mindport.sources import available, cache_directory, corpus, provenance, resolve
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +70,18 @@ def test_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert cache_directory() == tmp_path / "xdg" / "mindport"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_directory() == Path.home() / ".cache" / "mindport"
+
+
+def test_a_directory_says_where_its_model_is_from(tmp_path: Path) -> None:
+    note = tmp_path / "mindport-source.json"
+    assert provenance(tmp_path) == ""
+    note.write_text('{"what": "A model", "note": "Dequantised."}')
+    assert provenance(tmp_path) == "A model. Dequantised."
+    note.write_text('{"note": "Dequantised."}')
+    assert provenance(tmp_path) == "Dequantised."
+    note.write_text("[]")
+    with pytest.raises(FileError, match=r"is damaged(.|\n)*fetch the model again"):
+        provenance(tmp_path)
 
 
 def test_import_is_light() -> None:

@@ -83,6 +83,16 @@ def test_damaged_json_is_made_again(registry: Registry, file: str) -> None:
     assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("said", ["[]", '{"member_sha256": 3}', "no files", "files as a list", "a digest as a number"])
+def test_a_note_of_another_form_is_damage_too(registry: Registry, said: str) -> None:
+    path = fetch("tiny", progress=quiet).path / PROVENANCE
+    whole = path.read_text()
+    files = {"no files": {}, "files as a list": ["config.json"], "a digest as a number": {"config.json": 3}}
+    path.write_text(json.dumps({**json.loads(whole), "files": files[said]}) if said in files else said)
+    assert not fetch("tiny", progress=quiet).cached
+    assert path.read_text() == whole
+
+
 @pytest.mark.parametrize("damage", ["truncate", "flip", "remove"])
 def test_damaged_result_is_made_again(registry: Registry, damage: str) -> None:
     weights = fetch("tiny", progress=quiet).path / "model.safetensors"

@@ -8,11 +8,22 @@ import pytest
 
 from mindport.tuning import attention, bench, knobs, layer, shapes, step
 from mindport.tuning.contestant import Contestant
+from mindport.tuning.numerics import agree
 from mindport.tuning.peers import NAIVE, OURS, TORCH
 from mindport.tuning.race import Plan, race
 
 pytestmark = pytest.mark.slow
 PLAN = Plan.of(1.0, step.LIMITS, {}, quick=True, warm_up=shapes.STEPS)
+
+
+@pytest.fixture
+def eager():
+    """What is built in this process may switch to Graph mode; afterwards the process is as it was."""
+    import mindspore as ms
+
+    before = ms.get_context("mode")
+    yield
+    ms.set_context(mode=before)
 
 
 def test_attention():
@@ -23,12 +34,18 @@ def test_attention():
     assert [row[0] for row in case.about["mindport"]["kernels"]] == ["attention"]
 
 
-def test_attention_with_a_wrong_scale_is_no_result():
+def test_attention_with_a_wrong_scale_is_no_result(eager):
+    """In this process, which saves the start of two."""
+    from mindport.tuning import ours, torch_peer
+
     settings = {**attention.QUICK, "backward": False}
-    contestants = [Contestant("mindport", OURS, "attention", {**settings, "scale": 0.26}),  # 0.25 would be right
-                   Contestant("torch SDPA", TORCH, "attention", settings)]  # fmt: skip
-    case = race("wrong", contestants, Plan.of(1.0, attention.LIMITS, {}, quick=True))
-    assert not case.ok and case.numerics[0].error > 10 * case.numerics[0].limit
+    contestants = torch_peer.attention(**settings), ours.attention(**settings), ours.attention(**settings, scale=0.26)
+    for built in contestants:
+        built.run()
+    torch, right, wrong = (built.values() for built in contestants)
+    assert agree("torch", right, torch, attention.LIMITS)[0].ok
+    (row,) = agree("torch", wrong, torch, attention.LIMITS)  # 1 / √16 would be right
+    assert not row.ok and row.error > 10 * row.limit
 
 
 def test_layer():
@@ -76,9 +93,24 @@ def test_knobs(monkeypatch):
     assert set(case.absent) == {f"{kernel}: reference" for kernel, path in paths.items() if path == "reference"}
 
 
-def test_the_compiled_function_is_a_knob_of_graph_mode(monkeypatch):
-    monkeypatch.setattr(knobs, "FORMULATIONS", ())
-    workload = shapes.quick(knobs.LLAMA_STEP)
-    small = replace(workload, config=workload.config.with_layers(1))
-    case = knobs.case(small, "graph", {}, quick=True)
-    assert case.ok and list(case.ratios) == [knobs.JIT]
+def test_graph_mode_has_knobs_for_the_other_modes(monkeypatch):
+    raced: list[Contestant] = []
+    monkeypatch.setattr(knobs, "race", lambda name, contestants, plan, absent: raced.extend(contestants))
+    for mode in knobs.MODES:
+        knobs.case(knobs.LLAMA_STEP, mode, {"rope": "reference", "attention": "cpu"})
+    settings = [(who.name, who.settings["mode"], who.settings.get("overrides")) for who in raced]
+    assert ("attention: reference", "graph", ["attention"]) in settings
+    assert ("ms.jit, not a Cell", "jit", None) in settings and ("PyNative", "pynative", None) in settings
+    assert len(raced) == 7 + 5 and all("rope" not in who.name for who in raced)
+
+
+def test_a_compiled_function_trains_like_the_cell_in_pynative(eager):
+    from mindport.tuning import ours
+
+    workload = shapes.quick(shapes.SMOLLM2_STEP)
+    small = replace(workload, config=workload.config.with_layers(1)).settings()
+    jitted, plain = (ours.step(**small, mode=mode) for mode in ("jit", "pynative"))
+    for built in (jitted, plain) * shapes.STEPS:
+        built.run()
+    assert len(jitted.values()) == shapes.STEPS
+    assert all(row.ok for row in agree("pynative", jitted.values(), plain.values(), step.LIMITS))

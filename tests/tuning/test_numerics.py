@@ -11,7 +11,7 @@ Y = np.array([1.0, -4.0, 2.0])
 
 
 def test_the_error_is_relative_to_the_largest_value():
-    (row,) = agree("torch", {"y": Y + [0, 0, 0.004]}, {"y": Y}, {"": 1e-2})
+    (row,) = agree("torch", {"y": Y + np.array([0, 0, 0.004])}, {"y": Y}, {"": 1e-2})
     assert row.error == pytest.approx(1e-3) and row.ok
     assert not agree("torch", {"y": Y * 1.02}, {"y": Y}, {"": 1e-2})[0].ok
 

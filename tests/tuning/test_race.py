@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mindport import tuning
 from mindport.errors import BackendError
 from mindport.tuning.contestant import Contestant
 from mindport.tuning.race import Plan, Worker, cores, machine_peaks, race
@@ -88,7 +89,19 @@ def test_more_work_means_fewer_calls():
 
 
 def test_the_peaks_are_those_of_the_machine_now(monkeypatch):
-    monkeypatch.setitem(
-        sys.modules, "mindport.tuning.peak", SimpleNamespace(fma_peak=lambda: 200.0, gemm_peak=lambda: 180.0)
-    )
-    assert machine_peaks() == {"FMA": 200.0, "GEMM": 180.0}
+    peak = SimpleNamespace(fma_peak=lambda threads: 100.0 * threads, gemm_peak=lambda threads: 90.0 * threads)
+    monkeypatch.setitem(sys.modules, "mindport.tuning.peak", peak)
+    monkeypatch.setattr(tuning, "peak", peak, raising=False)
+    case = race("c", [fake("ours"), fake("peer")], replace(QUICK, peaks=True, threads=2))
+    assert case.peaks == {"FMA": 200.0, "GEMM": 180.0} and case.shares("ours").keys() == {"FMA", "GEMM"}
+
+
+def test_without_a_compiler_there_are_no_peaks_and_that_is_said(monkeypatch):
+    def refuse(threads: int) -> float:
+        raise BackendError("no compiler")
+
+    peak = SimpleNamespace(fma_peak=refuse)
+    monkeypatch.setitem(sys.modules, "mindport.tuning.peak", peak)
+    monkeypatch.setattr(tuning, "peak", peak, raising=False)
+    absent: dict[str, str] = {}
+    assert machine_peaks(1, absent) == {} and absent == {"the machine's peaks": "no compiler"}

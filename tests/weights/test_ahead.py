@@ -1,4 +1,4 @@
-"""Reading ahead changes the time, not the order, the values or the errors."""
+"""Two things at a time change the time, not the order, the values or the errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from mindport.weights.ahead import ahead
+from mindport.weights.ahead import ahead, meanwhile
 
 
 def test_order_and_values() -> None:
@@ -44,3 +44,21 @@ def test_an_error_of_a_reading_reaches_the_user_of_that_value() -> None:
         for n, _ in ahead(read, range(5)):
             seen.append(n)
     assert seen == [0, 1]
+
+
+def test_work_goes_on_during_the_block() -> None:
+    begun, told = threading.Event(), threading.Event()
+
+    def work() -> int:
+        begun.set()
+        return 7 if told.wait(5) else 0
+
+    with meanwhile(work) as result:
+        assert begun.wait(5)
+        told.set()
+        assert result() == 7
+
+
+def test_what_the_work_raised_is_raised_where_it_is_asked_for() -> None:
+    with meanwhile(lambda: 1 / 0) as result, pytest.raises(ZeroDivisionError):
+        result()

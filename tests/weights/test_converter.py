@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +26,10 @@ from safetensors.numpy import load_file
 
 from mindport.config import schema
 from mindport.errors import FileError, MappingError, UsageError
+from mindport.files import MARK
 from mindport.weights import convert, load, verify_round_trip, writers
 from mindport.weights.jobs import export_job
+from mindport.weights.manifest import read_manifest, write_manifest
 from tests.weights.models import FAMILIES, GPT2, LLAMA, make, save, tensors_of
 
 QUIET = {"progress": False}
@@ -362,6 +368,14 @@ def test_what_interrupted_runs_left_is_named(tmp_path: Path) -> None:
     notes = convert(make(tmp_path / "hf"), tmp_path / "m[s]", **QUIET).notes
     (note,) = (note for note in notes if "interrupted" in note)
     assert ".m[s].1.part, .m[s].2.old" in note and "other" not in note
+    assert len(list(tmp_path.glob(".*"))) == 3  # no mark of ours in them: nothing was removed
+
+
+def test_numbers_written_as_text_are_named_at_every_level(tmp_path: Path) -> None:
+    rope = {"type": "linear", "factor": "2.5"}
+    notes = convert(make(tmp_path / "hf", rope_scaling=rope, vocab_size="41"), tmp_path / "ms", **QUIET).notes
+    assert "config.json: vocab_size '41': a number written as text" in notes
+    assert f"config.json: rope_scaling {rope}: factor: a number written as text" in notes
 
 
 def test_a_full_disk_is_said_before_the_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,8 +406,7 @@ except FileError as error:
     assert [path.name for path in tmp_path.iterdir()] == ["hf"]
 
 
-def test_what_a_killed_conversion_leaves_does_not_load(tmp_path: Path) -> None:
-    code = """
+SLOW = """
 import pathlib, sys, time
 from mindport.weights import convert
 from mindport.weights.readers import SafetensorsReader
@@ -407,18 +420,68 @@ def slow(self, name):
 SafetensorsReader.read = slow
 convert(sys.argv[1], sys.argv[2], progress=False)
 """
+
+
+@pytest.fixture
+def half_way(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path, Path]]:
+    """A conversion of tmp_path/hf to tmp_path/ms that stands still: its process, the source, what is written so far."""
     source, mark = make(tmp_path / "hf"), tmp_path / "half-way"
-    process = _python(code, source, tmp_path / "ms", mark)
+    process = _python(SLOW, source, tmp_path / "ms", mark)
     while not mark.exists() and process.poll() is None:
         time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
+    (part,) = tmp_path.glob(".ms.*.part")
+    yield process, source, part
+    process.kill()
     process.communicate()
-    (left,) = tmp_path.glob(".ms.*.part")
-    assert not (tmp_path / "ms").exists() and (left / "model.safetensors").exists()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_what_a_killed_conversion_leaves_does_not_load_and_is_swept_by_the_next(half_way: Any, tmp_path: Path) -> None:
+    process, source, part = half_way
+    _kill(process)
+    assert not (tmp_path / "ms").exists() and (part / "model.safetensors").exists()
     with pytest.raises(FileError, match="interrupted conversion"):
-        load(left)
+        load(part)
     report = convert(source, tmp_path / "ms", **QUIET)
-    assert report.ok and load(tmp_path / "ms") and any(left.name in note for note in report.notes)
+    assert report.ok and len(load(tmp_path / "ms")) == 30
+    (note,) = (note for note in report.notes if part.name in note)
+    assert note.startswith("swept away") and not list(tmp_path.glob(".*"))
+    assert not [path.name for path in (tmp_path / "ms").iterdir() if path.name.startswith(".")]
+
+
+def test_a_conversion_that_is_at_work_is_not_swept(half_way: Any, tmp_path: Path) -> None:
+    process, source, part = half_way
+    report = convert(source, tmp_path / "ms", **QUIET)
+    (note,) = (note for note in report.notes if part.name in note)
+    assert "still at work" in note and (part / "model.safetensors").exists() and process.poll() is None
+
+
+def test_only_the_left_overs_of_the_same_target_are_swept(half_way: Any, tmp_path: Path) -> None:
+    process, source, part = half_way
+    _kill(process)
+    notes = convert(source, tmp_path / "other", **QUIET).notes
+    assert part.exists() and not any(part.name in note for note in notes)
+
+
+def test_the_way_back_sweeps_too(tmp_path: Path) -> None:
+    convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    left = tmp_path / ".back.1.part"
+    left.mkdir()
+    (left / MARK).write_text(f"{socket.gethostname()} 1\n")
+    notes = convert(tmp_path / "ms", tmp_path / "back", to="huggingface", **QUIET).notes
+    assert not left.exists() and any(note.startswith("swept away") for note in notes)
+
+
+def test_room_is_made_before_the_disk_is_asked(half_way: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process, source, part = half_way
+    _kill(process)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=0 if part.exists() else usage.free))
+    assert convert(source, tmp_path / "ms", **QUIET).ok
 
 
 def test_a_file_that_reads_back_differently_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -431,6 +494,49 @@ def test_a_file_that_reads_back_differently_is_not_kept(tmp_path: Path, monkeypa
     with pytest.raises(FileError, match=r"does not read back(.|\n)*norm.weight"):
         convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
     assert [path.name for path in tmp_path.iterdir()] == ["hf"]
+
+
+@pytest.mark.parametrize("to", ["huggingface", "mindformers-gpt2"])
+@pytest.mark.parametrize("dtype", ["keep", "float16"])
+def test_a_file_changed_since_the_conversion_leaves_nothing(to: str, dtype: str, tmp_path: Path) -> None:
+    """In float16 the changed value is infinite, too; the cause is what is said."""
+    convert(make(tmp_path / "hf", "gpt2"), tmp_path / "ms", **QUIET)
+    path = tmp_path / "ms" / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-4:] = np.float32(1e30).tobytes()
+    path.write_bytes(data)
+    with pytest.raises(FileError, match="changed after the conversion"):
+        convert(tmp_path / "ms", tmp_path / "out", to=to, dtype=dtype, **QUIET)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "ms"]
+
+
+def test_a_disk_that_fails_as_it_is_flushed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr("mindport.weights.read_back.flush", fails)
+    with pytest.raises(FileError, match=r"nothing was kept(.|\n)*Input/output"):
+        convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    assert [path.name for path in tmp_path.iterdir()] == ["hf"]
+
+
+@pytest.mark.parametrize("dtype", ["keep", "bfloat16"])
+def test_a_directory_without_its_config_is_not_taken_back(dtype: str, tmp_path: Path) -> None:
+    convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    (tmp_path / "ms" / "config.json").unlink()
+    with pytest.raises(FileError, match=r"without its config.json(.|\n)*/ms\n"):
+        convert(tmp_path / "ms", tmp_path / "out", to="huggingface", dtype=dtype, **QUIET)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "ms"]
+
+
+@pytest.mark.parametrize("away", ["x" * 5000, "a\0b", "gone"])
+def test_a_source_that_cannot_be_reached_does_not_stop_the_way_back(away: str, tmp_path: Path) -> None:
+    """It was in another user's home, on another system, or is gone."""
+    convert(make(tmp_path / "hf"), tmp_path / "ms", **QUIET)
+    made = read_manifest(tmp_path / "ms")
+    assert made.source is not None
+    write_manifest(tmp_path / "ms", replace(made, source=replace(made.source, path=away)))
+    assert convert(tmp_path / "ms", tmp_path / "out", to="huggingface", **QUIET).ok
 
 
 def test_fused_tensors_of_two_precisions_are_not_joined_silently(tmp_path: Path) -> None:

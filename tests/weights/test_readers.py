@@ -140,6 +140,26 @@ BROKEN: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "pipe for the index": (lambda d: ((d / INDEX).unlink(), os.mkfifo(d / INDEX)), ("pipe or device", INDEX)),
     "directory for a shard": (lambda d: ((d / SHARD1).unlink(), (d / SHARD1).mkdir()), ("not a file", SHARD1)),
     "a manifest beside it": (lambda d: (d / "mindport.json").write_text("{}"), ("a manifest of another format",)),
+    "link to a shard that was lost": (
+        lambda d: ((d / SHARD1).unlink(), (d / SHARD1).symlink_to("../blobs/lost")),
+        ("1 of 2 shards are missing", SHARD1),
+    ),
+    "link to a single file that was lost": (
+        lambda d: (_only(d, "config.json"), (d / "model.safetensors").symlink_to("../blobs/lost")),
+        ("a file is missing", "model.safetensors, a link to nothing", "finish the download"),
+    ),
+    "link to an index that was lost": (
+        lambda d: (_only(d, "config.json"), (d / INDEX).symlink_to("../blobs/lost")),
+        ("a file is missing", f"{INDEX}, a link to nothing"),
+    ),
+    "link to a tokenizer that was lost": (
+        lambda d: (d / "tokenizer.model").symlink_to("../blobs/lost"),
+        ("a file is missing", "tokenizer.model, a link to nothing"),
+    ),
+    "link to a config.json that was lost": (
+        lambda d: ((d / "config.json").unlink(), (d / "config.json").symlink_to("../blobs/lost")),
+        ("config.json is no file, or a link to nothing",),
+    ),
     "no such directory": (shutil.rmtree, ("no such directory",)),
 }
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.numpy import load_file, save, save_file
 
 from mindport.errors import FileError
@@ -115,6 +116,9 @@ DAMAGE = {
     "reversed offsets": (_header({"a": _tensor(8, 0)}), "damaged"),
     "a name twice": (_header(b'{"a":{},"a":{}}'), "twice"),
     "no dtype": (_header({"a": {"shape": [2], "data_offsets": [0, 8]}}), "dtype"),
+    "metadata of numbers": (_header({"__metadata__": {"n": 1}, "a": _tensor()}), "__metadata__ of texts"),
+    "metadata of null": (_header({"__metadata__": {"n": None}, "a": _tensor()}), "__metadata__ of texts"),
+    "metadata as a list": (_header({"__metadata__": [], "a": _tensor()}), "__metadata__ of texts"),
     "LFS pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS"),
 }
 
@@ -127,6 +131,14 @@ def test_damage_is_a_file_error_that_names_the_file(case: str, tmp_path: Path) -
     with pytest.raises(FileError) as raised:
         read_header(path)
     assert fragment in str(raised.value) and "model.safetensors" in str(raised.value)
+
+
+def test_no_metadata_may_be_said_as_null(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(_header({"__metadata__": None, "a": _tensor()}))
+    assert read_header(path).metadata == {}
+    with safe_open(path, "np") as library:
+        assert list(library.keys()) == ["a"]
 
 
 @given(position=st.integers(0, 300), value=st.integers(0, 255))

@@ -37,7 +37,7 @@ def tensor_parallel(config: ModelConfig, degree: int) -> Constraint:
         "num_attention_heads": config.num_attention_heads,
         "num_key_value_heads": config.num_key_value_heads,
         "intermediate_size": config.intermediate_size,
-        "vocab_size": config.vocab_size,
+        "rows of the vocabulary": config.vocab_rows,
     }
     uneven = [f"{name} {size}" for name, size in sizes.items() if size % degree]
     return _rule(f"tensor parallel {degree}", not uneven, ", ".join(uneven) or "all divide",
@@ -103,10 +103,25 @@ def _vocabulary(config: ModelConfig, found: Vocabulary) -> list[Constraint]:
         rows.append(_rule("every token of the tokenizer has a row", found.tokenizer <= size,
                           f"tokenizer {found.tokenizer}", f"at most vocab_size {size}",
                           "the tokenizer belongs to another model"))  # fmt: skip
+    if config.padded_vocab is not None:
+        rows.append(_rule("padding comes after the vocabulary", config.padded_vocab >= size,
+                          f"padded_vocab {config.padded_vocab}", f"at least vocab_size {size}",
+                          "declare the rows of the embedding"))  # fmt: skip
     if found.embedding is not None:
-        rows.append(_rule("the embedding has vocab_size rows", found.embedding == size, f"{found.embedding} rows",
-                          f"vocab_size {size}", "set vocab_size to the rows of the embedding"))  # fmt: skip
+        wanted = "vocab_size" if config.padded_vocab is None else "padded_vocab"
+        rows.append(_rule(f"the embedding has {wanted} rows", found.embedding == config.vocab_rows,
+                          f"{found.embedding} rows", f"{wanted} {config.vocab_rows}",
+                          _declaration(size, found.embedding)))  # fmt: skip
     return rows
+
+
+def _declaration(size: int, rows: int) -> str:
+    """What to do about an embedding of so many rows."""
+    if rows == size:
+        return "it is not padded: leave out --padded-vocab"
+    if rows < size:
+        return "set vocab_size to the rows of the embedding"
+    return f"if the last {rows - size} are padding, declare it: --padded-vocab {rows}; if tokens, set vocab_size {rows}"
 
 
 def _tokens(config: ModelConfig, vocabulary: Vocabulary) -> list[Constraint]:

@@ -35,12 +35,12 @@ class Derived:
     Attributes:
         how: the rule, in words.
         compute: the rule; raises `ValueError` with what would be right.
-        keys: those that it reads and that no `Field` reads.
+        keys: those that it reads and that no `Field` reads → what reads a number there, None for other values.
     """
 
     how: str
     compute: Callable[[Raw], Any]
-    keys: tuple[str, ...] = ()
+    keys: Mapping[str, Callable[[Any], Any] | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,14 @@ def is_plain(name: str) -> bool:
     return fits and Path(name).name == name and name not in (".", "..") and "\0" not in name
 
 
+def is_reachable(directory: Path) -> bool:
+    """Whether it is a directory that we may look into: a path too long, or in another user's home, is none."""
+    try:
+        return directory.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def find_config(path: Path) -> Path:
     """The config.json that `path` is or holds.
 
@@ -30,6 +38,8 @@ def find_config(path: Path) -> Path:
     if not path.is_dir():
         raise FileError("a device or pipe, not a directory", where=path, do="name a Hugging Face directory")
     names = sorted(item.name for item in path.iterdir())
+    if "config.json" in names:
+        raise FileError("config.json is no file, or a link to nothing", where=path, do="finish the download")
     if not names:
         what, do = "the directory is empty", "the download has not begun, or this is another folder"
     elif any(name.endswith(".gguf") for name in names):

@@ -67,6 +67,8 @@ class ModelConfig:
     Attributes:
         model_type: the dialect (Hugging Face's `model_type`) that the checkpoint came in.
         vocab_size, hidden_size, num_hidden_layers, num_attention_heads: as in config.json.
+        padded_vocab: rows of the embedding and of the head where the last ones are padding, which the user declares;
+            token ids stay below `vocab_size`. None when there is none.
         num_key_value_heads: heads of k and v; divides `num_attention_heads` (equal: MHA, one: MQA).
         head_dim: width of one head; need not be hidden_size / num_attention_heads.
         intermediate_size: width of the MLP.
@@ -86,6 +88,7 @@ class ModelConfig:
         tie_word_embeddings: the head is the embedding matrix.
         scale_attn_weights: scores are divided by sqrt(head_dim).
         scale_attn_by_inverse_layer_idx: scores are divided by layer index + 1 as well (GPT-2 variants).
+        upcast_attention: scores are computed in float32 from q and k of a lower precision (GPT-2 variants).
         embd_pdrop, attn_pdrop, resid_pdrop: dropout in training, as probabilities of dropping.
         initializer_range: standard deviation of fresh weights.
         bos_token_id, eos_token_id, pad_token_id: as in config.json.
@@ -119,6 +122,7 @@ class ModelConfig:
     tie_word_embeddings: bool
     scale_attn_weights: bool = True
     scale_attn_by_inverse_layer_idx: bool = False
+    upcast_attention: bool = False
     embd_pdrop: float = 0.0
     attn_pdrop: float = 0.0
     resid_pdrop: float = 0.0
@@ -127,6 +131,7 @@ class ModelConfig:
     eos_token_id: int | tuple[int, ...] | None = None
     pad_token_id: int | None = None
     dtype: str | None = None
+    padded_vocab: int | None = None
 
     def __post_init__(self) -> None:
         if (self.position == "rope") != (self.rope is not None):
@@ -141,6 +146,11 @@ class ModelConfig:
         return replace(self, num_hidden_layers=layers, window=window)
 
     @property
+    def vocab_rows(self) -> int:
+        """Rows of the embedding and of the head, padding included: how many logits there are."""
+        return self.vocab_size if self.padded_vocab is None else self.padded_vocab
+
+    @property
     def rotated(self) -> int:
         """How many dimensions of a head are rotated."""
         return self.head_dim if self.rotary_dim is None else self.rotary_dim
@@ -149,7 +159,7 @@ class ModelConfig:
     def dims(self) -> dict[str, int]:
         """The sizes behind the letters of the schema's shapes."""
         return {
-            "v": self.vocab_size,
+            "v": self.vocab_rows,
             "d": self.hidden_size,
             "t": self.max_position_embeddings,
             "f": self.intermediate_size,

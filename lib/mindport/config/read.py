@@ -6,20 +6,21 @@ unless it is allowed by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mindport.config.constraints import constraints
 from mindport.config.dialect import REQUIRED, Derived, Dialect, Field, Refusal
-from mindport.config.dialects import dialect_for
+from mindport.config.dialects import DIALECTS, dialect_for
 from mindport.config.dialects.common import REFUSED
 from mindport.config.locate import find_config
 from mindport.config.model_config import ModelConfig
+from mindport.config.multimodal import check_plain
 from mindport.config.readers import number, positive_float
 from mindport.config.report import ConfigReport, FieldSource, Key
-from mindport.config.rope import ECHOES, OBJECTS, join_rope
+from mindport.config.rope import ECHOES, OBJECTS, join_rope, text_numbers
 from mindport.config.schema import figures
 from mindport.config.vocabulary import read_vocabulary
 from mindport.errors import ConfigError, some
@@ -30,18 +31,19 @@ TEXT = "a number written as text"
 Faults = dict[str, str]  # key of config.json → what would be right
 
 
-def read_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
+def read_config(path: Path | str, allow: Sequence[str] = (), padded_vocab: int | None = None) -> ConfigReport:
     """Read a config.json that must go across.
 
     Args:
         path: a Hugging Face directory, or its config.json.
         allow: unknown keys that the user knows to be harmless.
+        padded_vocab: rows of the embedding, where those beyond vocab_size are padding.
 
     Raises:
         FileError: no config.json there, or not JSON.
         ConfigError: the family is not supported, or a key, field or constraint stops it.
     """
-    report = inspect_config(path, allow)
+    report = inspect_config(path, allow, padded_vocab)
     if not report.ok:
         raise ConfigError(
             "this configuration cannot go across",
@@ -52,21 +54,24 @@ def read_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
     return report
 
 
-def inspect_config(path: Path | str, allow: Sequence[str] = ()) -> ConfigReport:
+def inspect_config(path: Path | str, allow: Sequence[str] = (), padded_vocab: int | None = None) -> ConfigReport:
     """As `read_config`, but what stops the configuration is in the report instead of raised."""
     file = find_config(Path(path))
     raw = read_json(file)
     if not isinstance(raw, dict):
         raise ConfigError("config.json must hold one object", where=file, got=type(raw).__name__)
-    dialect = dialect_for(_family(raw), f"{file}: model_type", _remarks(raw))
-    plain, written = _numbers(raw, dialect)
+    remarks = _remarks(raw)
+    check_plain(raw, file, DIALECTS, [remark for key, remark in remarks.items() if key != "text_config"])
+    dialect = dialect_for(_family(raw), f"{file}: model_type", list(remarks.values()))
+    plain, texts = _numbers(raw, dialect)
     joined, faults = _join(plain, dialect)
-    rows, values = _fields(joined, dialect, faults)
-    rows = [replace(row, note=f"{row.note}; {TEXT}") if row.note in written else row for row in rows]
+    rows = _fields(joined, dialect, faults, padded_vocab)
+    rows = [replace(row, note=f"{row.note}; {TEXT}") if texts.keys() & _behind(row, dialect) else row for row in rows]
     faults = {_spelled(key, raw, dialect): note for key, note in faults.items()}
     keys = [_key(key, value, dialect, faults, allow) for key, value in raw.items()]
-    keys = [replace(row, note=f"{row.note}; {TEXT}") if row.key in written else row for row in keys]
+    keys = [replace(row, note=f"{row.note}; {texts[row.key]}") if row.key in texts else row for row in keys]
     complete = not faults and all(row.source not in ("missing", "unusable") for row in rows)
+    values = {row.field: row.value for row in rows}
     model = ModelConfig(model_type=dialect.model_type, **values) if complete else None
     vocabulary = read_vocabulary(file.parent, dialect)
     return ConfigReport(
@@ -82,23 +87,34 @@ def _family(raw: Mapping[str, Any]) -> Any:
     return raw.get("model_type") or (nested.get("model_type") if isinstance(nested, Mapping) else None)
 
 
-def _remarks(raw: Mapping[str, Any]) -> list[str]:
-    """What stands against a file in any family."""
+def _remarks(raw: Mapping[str, Any]) -> dict[str, str]:
+    """What stands against a file in any family, by the (first) key that says it."""
     keys: dict[str, list[str]] = {}
     for row in (_refusing(key, value, REFUSED) for key, value in raw.items()):
         if row and row.state == "refused":
             keys.setdefault(row.note, []).append(row.key)
-    return [f"{some(names)}: {note}" for note, names in keys.items()]
+    return {names[0]: f"{some(names)}: {note}" for note, names in keys.items()}
 
 
-def _numbers(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], set[str]]:
-    """`raw` with the numbers that are written as text, and that mean nothing else, as numbers; and their keys."""
+def _numbers(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], dict[str, str]]:
+    """`raw` with the numbers that are written as text, and that mean nothing else, as numbers; and key → notice."""
     readers = {field.key: field.read for field in dialect.fields if field.key not in OBJECTS}
     readers |= dict.fromkeys(dialect.rope_keys, positive_float)
+    readers |= {key: read for rule in dialect.derived().values() for key, read in rule.keys.items() if read}
     texts = {key: value for key, value in raw.items() if isinstance(value, str) and key in readers}
     found = {key: number(value, readers[key]) for key, value in texts.items()}
     found = {key: value for key, value in found.items() if value is not None}
-    return {**raw, **found}, set(found)
+    objects = {key: raw[key] for key in OBJECTS if key in _spellings(dialect) and isinstance(raw.get(key), Mapping)}
+    inside = {key: numbers for key, value in objects.items() if (numbers := text_numbers(value))}
+    notices = dict.fromkeys(found, TEXT) | {key: f"{', '.join(names)}: {TEXT}" for key, names in inside.items()}
+    return {**raw, **found, **{key: {**objects[key], **numbers} for key, numbers in inside.items()}}, notices
+
+
+def _behind(row: FieldSource, dialect: Dialect) -> Collection[str]:
+    """The keys of config.json that a field was read from, as far as one of them may be a number written as text."""
+    if rule := dialect.derived().get(row.field):
+        return rule.keys
+    return _spellings(dialect) if row.note == "rope_parameters" else (row.note,)
 
 
 def _join(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], Faults]:
@@ -117,11 +133,14 @@ def _join(raw: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], Fau
     return joined, faults
 
 
-def _fields(raw: Mapping[str, Any], dialect: Dialect, faults: Faults) -> tuple[list[FieldSource], dict[str, Any]]:
+def _fields(
+    raw: Mapping[str, Any], dialect: Dialect, faults: Faults, padded_vocab: int | None
+) -> list[FieldSource]:  # fmt: skip
     rows = [_field(field, raw, dialect, faults) for field in dialect.fields]
     rows = [replace(row, field=name) for row in rows for name in row.field.split()]
     rows += [_constant(name, value, raw, dialect) for name, value in dialect.constants.items()]
-    return rows, {row.field: row.value for row in rows}
+    declared = [] if padded_vocab is None else [FieldSource("padded_vocab", padded_vocab, "explicit", "--padded-vocab")]
+    return rows + declared
 
 
 def _constant(name: str, value: Any, raw: Mapping[str, Any], dialect: Dialect) -> FieldSource:

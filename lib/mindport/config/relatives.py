@@ -42,6 +42,9 @@ RELATIVES: Mapping[str, tuple[str, str]] = {  # the beginning of a model_type â†
 }  # fmt: skip
 
 
+DECIDE = ("hidden_size", "num_hidden_layers", "tie_word_embeddings")  # what people looked for at the wrong level
+
+
 def nearest(model_type: object, supported: Iterable[str]) -> str | None:
     """The supported family that is most like `model_type`, and what it lacks; None when nothing is like it."""
     if not isinstance(model_type, str):
@@ -68,6 +71,6 @@ def quantisation(settings: Any) -> str:
 
 
 def inner(settings: Any) -> str:
-    """The keys that a nested `text_config` holds."""
-    keys = sorted(map(str, settings)) if isinstance(settings, Mapping) else []
+    """The keys that a nested `text_config` holds; those that decide first."""
+    keys = sorted(map(str, settings), key=lambda key: (key not in DECIDE, key)) if isinstance(settings, Mapping) else []
     return ", ".join(keys[:6]) + ", â€¦" * (len(keys) > 6) if keys else "nothing"

@@ -16,7 +16,7 @@ from typing import Any
 
 from mindport.config.dialect import ROPE_DEFAULTS, ROPE_KEYS, Derived
 from mindport.config.model_config import ModelConfig, Rope
-from mindport.config.readers import boolean, positive_float, positive_floats, positive_int
+from mindport.config.readers import boolean, number, positive_float, positive_floats, positive_int
 
 OBJECTS = ("rope_parameters", "rope_scaling")
 PARTIAL = "partial_rotary_factor"
@@ -77,6 +77,12 @@ def join_rope(
         return None
     _fill(filled, raw)
     return filled
+
+
+def text_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those rope parameters that are numbers written as text, or hold such in a list, as numbers."""
+    found = {key: _as_numbers(key, value) for key, value in given.items() if key in _NUMBERS}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def rope_reader(
@@ -143,6 +149,17 @@ def _check_keys(joined: Mapping[str, Any], kind: str) -> None:
 
 
 _NAMES = {field.name for field in fields(Rope)}
+_NUMBERS = {*_NAMES, PARTIAL} - {"rope_type", "truncate"}
+
+
+def _as_numbers(key: str, value: Any) -> Any:
+    """None where the value is no such text."""
+    if isinstance(value, str):
+        return number(value, _READ.get(key, positive_float))
+    if not isinstance(value, list) or not any(isinstance(item, str) for item in value):
+        return None
+    read = [number(item, positive_float) if isinstance(item, str) else item for item in value]
+    return None if None in read else read
 
 
 def _value(key: str, value: Any) -> Any:

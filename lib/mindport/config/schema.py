@@ -1,6 +1,6 @@
 """The hub: every parameter of our GPT, once.
 
-Letters of the shapes: v vocab_size, d hidden_size, t max_position_embeddings, f intermediate_size,
+Letters of the shapes: v vocab_rows, d hidden_size, t max_position_embeddings, f intermediate_size,
 h head_dim, q num_attention_heads · head_dim, k num_key_value_heads · head_dim. Weights are [out, in].
 The MindSpore model's parameters carry exactly these names.
 """
@@ -116,7 +116,7 @@ def figures(config: ModelConfig) -> dict[str, int]:
     cache = 2 * config.num_hidden_layers * config.dims["k"]
     return {
         "parameters": parameters,
-        "embedding parameters": config.vocab_size * config.hidden_size,
+        "embedding parameters": config.vocab_rows * config.hidden_size,
         "bytes in float32": 4 * parameters,
         "bytes in float16 / bfloat16": 2 * parameters,
         "KV cache bytes per token (16 bit)": 2 * cache,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from mindport.config.dialect import Dialect
 from mindport.config.locate import is_plain
 from mindport.config.readers import token_id
+from mindport.config.wrappers import prefix_of
 from mindport.errors import FileError
 from mindport.files import read_json
 
@@ -68,31 +70,30 @@ def _pad_token(path: Path) -> str | None:
 def _embedding_rows(directory: Path, dialect: Dialect) -> int | None:
     """Rows of the embedding; None when the weights are not safetensors (conversion checks them all the same)."""
     foreign = next(row.foreign for row in dialect.rows if row.hub == "embed.weight")
-    for name in (dialect.prefix + foreign, foreign):
-        file = directory / _file_of(directory, name)
-        rows = _rows(file, name) if file.is_file() else None
-        if rows is not None:
-            return rows
-    return None
+    files = _files(directory, lambda name: prefix_of(dialect, name, (foreign,)) is not None)
+    found = (_rows(file, dialect, foreign) for file in files if file.is_file())
+    return next((rows for rows in found if rows is not None), None)
 
 
-def _file_of(directory: Path, name: str) -> str:
-    """The file in `directory` that holds a tensor; a damaged index is the converter's to refuse."""
+def _files(directory: Path, wanted: Callable[[str], bool]) -> list[Path]:
+    """The files of `directory` that hold the `wanted` tensors; a damaged index is the converter's to refuse."""
     index = directory / "model.safetensors.index.json"
     content = read_json(index) if index.is_file() else None
     if content is None:
-        return "model.safetensors"
+        return [directory / "model.safetensors"]
     listed = content.get("weight_map") if isinstance(content, dict) else None
-    file = listed.get(name) if isinstance(listed, dict) else None
-    return file if isinstance(file, str) and is_plain(file) else "no such file"
+    files = [file for name, file in listed.items() if wanted(name)] if isinstance(listed, dict) else []
+    return [directory / file for file in files if isinstance(file, str) and is_plain(file)]
 
 
-def _rows(file: Path, name: str) -> int | None:
+def _rows(file: Path, dialect: Dialect, foreign: str) -> int | None:
+    """Rows of the tensor that is `foreign` behind any wrappers' prefixes; None when the file has none."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(file, "np") as weights:
-            shape = weights.get_slice(name).get_shape() if name in weights.keys() else None
+            name = next((name for name in weights.keys() if prefix_of(dialect, name, (foreign,)) is not None), None)
+            shape = None if name is None else weights.get_slice(name).get_shape()
     except (SafetensorError, OSError) as error:
         raise FileError("the weights file is damaged", where=file, got=error, do="download it again") from None
     if shape == []:

@@ -20,6 +20,7 @@ from mindport.errors import ConfigError
 _ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "relu": "relu"}
 _RANGES = {
     "num_hidden_layers": layer_count,
+    "padded_vocab": lambda rows: rows is None or positive_int(rows),
     "window": lambda sizes: [positive_int(size) for size in sizes or () if size is not None],
     **dict.fromkeys(("norm_eps", "initializer_range", "embedding_scale"), positive_float),
     **dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), probability),
@@ -73,7 +74,7 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def to_huggingface(config: ModelConfig) -> dict[str, Any]:
-    """A config.json of the model's family that reads back as `config`."""
+    """A config.json of the model's family that reads back as `config`; padding is declared beside it."""
     dialect = dialect_for(config.model_type)
     values = {field.key: _json(getattr(config, field.name.split()[0])) for field in dialect.fields}
     values |= {key: _json(value(config)) for key, value in dialect.written.items()}

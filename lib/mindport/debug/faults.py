@@ -19,9 +19,9 @@ import numpy as np
 
 from mindport.config.model_config import ModelConfig
 from mindport.errors import UsageError
-from mindport.files import atomic_directory, sha256
+from mindport.files import atomic_directory, check_replaceable, sha256
 from mindport.weights import load
-from mindport.weights.manifest import read_manifest, write_manifest
+from mindport.weights.manifest import NAME, read_manifest, write_manifest
 
 Arrays = dict[str, np.ndarray]
 WRONG_BASE, WRONG_EPS = 4.0, 10.0  # what rope_theta and norm_eps are multiplied with
@@ -57,12 +57,17 @@ def plant(directory: Path | str, fault: str, to: Path | str, *, overwrite: bool 
         directory: a converted model.
         fault: a name in `FAULTS`.
         to: the copy; its manifest has the digests of the wrong weights, so that it loads.
-        overwrite: replace `to`.
+        overwrite: replace `to`, an earlier copy.
 
     Raises:
-        UsageError: there is no such fault, or this model cannot have it.
+        UsageError: there is no such fault, this model cannot have it, or `to` is the model itself.
+        FileError: `to` is there already, and `overwrite` is false or it is no MindPort directory.
     """
     directory, to = Path(directory), Path(to)
+    if to.resolve() == directory.resolve():
+        raise UsageError("a fault is planted in a copy", got=to, do="name another directory")
+    if overwrite:
+        check_replaceable(to, NAME)
     weights = load(directory)
     chosen = _fault(fault, weights.config)
     arrays = {name: np.array(array) for name, array in weights.items()}

@@ -69,7 +69,7 @@ def _legacy(config: ModelConfig, seq_length: int) -> dict[str, Any]:
         "num_heads": config.num_attention_heads,
         "n_kv_heads": config.num_key_value_heads,
         "intermediate_size": config.intermediate_size,
-        "vocab_size": config.vocab_size,
+        "vocab_size": config.vocab_rows,
         "rms_norm_eps": config.norm_eps,
         "tie_word_embeddings": config.tie_word_embeddings,
         "qkv_has_bias": config.qkv_bias,

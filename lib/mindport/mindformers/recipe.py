@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from mindport.config.readers import positive_float, positive_int, whole_number
 from mindport.errors import UsageError
 from mindport.mindformers.data import UNKNOWN
+
+
+def _share(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise ValueError("a number from 0 up to, not including, 1")
+
+
+_SENSE: dict[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("batch_size", "steps"), positive_int),
+    **dict.fromkeys(("learning_rate", "eps"), positive_float),
+    **dict.fromkeys(("lr_end", "warmup_ratio", "weight_decay"), _share),
+    "betas": lambda pair: [_share(beta) for beta in pair],
+    "seed": whole_number,
+}
 
 
 @dataclass(frozen=True)
@@ -23,6 +39,9 @@ class Recipe:
         recompute: forward passes are computed again in the backward pass, which saves memory.
         seed: of everything random.
         data: where the training data lies.
+
+    Raises:
+        UsageError: a number makes no sense.
     """
 
     seq_length: int | None = None
@@ -37,6 +56,14 @@ class Recipe:
     recompute: bool = False
     seed: int = 42
     data: str = UNKNOWN
+
+    def __post_init__(self) -> None:
+        for name, read in _SENSE.items():
+            try:
+                read(getattr(self, name))
+            except ValueError as expected:
+                raise UsageError("a recipe that trains nothing", where=name, got=repr(getattr(self, name)),
+                                 expected=expected) from None  # fmt: skip
 
     def context(self, longest: int) -> int:
         """The tokens of a sample of a model whose context is `longest`.

@@ -6,7 +6,7 @@
                                                   (or side by side: x + attn(norm(x)) + mlp(norm(x)))
     GPT                                           ids → logits
 
-Shapes in comments: B batch, T tokens, S keys, V vocab_size, d hidden_size, f intermediate_size, H query heads,
+Shapes in comments: B batch, T tokens, S keys, V vocab_rows, d hidden_size, f intermediate_size, H query heads,
 K key/value heads, D head_dim, R its rotated part. Cells and parameters are named as in `mindport.config.schema`.
 
 Decoding with a cache needs no other cells: `GPT.inputs`, `Attention.heads` (q, k, v with positions applied),
@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 import mindspore as ms
-from mindspore import Tensor, nn, ops
+from mindspore import Parameter, Tensor, nn, ops
 
 from mindport.config.model_config import ModelConfig
 from mindport.errors import UsageError
@@ -29,21 +29,19 @@ from mindport.model.rope import inverse_frequencies
 
 
 class Linear(nn.Cell):
-    """x Wᵀ + b, with W (out, in): two-dimensional products and BiasAdd are the fastest form on a CPU."""
+    """x Wᵀ + b, with W (out, in)."""
 
-    def __init__(self, params: Parameters | None) -> None:
+    def __init__(self, params: Parameters, weight: Parameter | None = None) -> None:
+        """With its own weight, or with that of another cell (a tied head)."""
         super().__init__()
-        self.matmul, self.add = ops.MatMul(transpose_b=True), ops.BiasAdd()
-        self.has_bias = params is not None and "bias" in params
-        if params is not None:  # None: the weight is given afterwards (a tied head)
-            self.weight = params("weight")  # (out, in)
+        self.has_bias = "bias" in params
+        self.weight = params("weight") if weight is None else weight  # (out, in)
         if self.has_bias:
             self.bias = params("bias")  # (out,)
+        self.linear = kernels.linear(bias=self.has_bias, dtype=params.dtype)
 
     def construct(self, x: Tensor) -> Tensor:
-        y = self.matmul(x.reshape((-1, x.shape[-1])), self.weight)
-        y = self.add(y, self.bias) if self.has_bias else y
-        return y.reshape((*x.shape[:-1], self.weight.shape[0]))
+        return self.linear(x, self.weight, self.bias) if self.has_bias else self.linear(x, self.weight)
 
 
 class Embedding(nn.Cell):
@@ -131,6 +129,7 @@ class Attention(nn.Cell):
             dropout=config.attn_pdrop,
             dtype=params.dtype,
             window=config.window[layer] if config.window else None,
+            upcast=config.upcast_attention,
         )
         self.dropout = nn.Dropout(p=config.resid_pdrop)
 
@@ -222,9 +221,8 @@ class GPT(nn.Cell):
         layers = range(config.num_hidden_layers)
         self.blocks = nn.CellList([Block(config, i, params / "blocks" / i) for i in layers])
         self.norm = NORMS[config.norm](config, params / "norm")
-        self.head = Linear(None if config.tie_word_embeddings else params / "head")  # d → V
-        if config.tie_word_embeddings:
-            self.head.weight = self.embed.weight  # one parameter, one gradient
+        tied = self.embed.weight if config.tie_word_embeddings else None  # one parameter, one gradient
+        self.head = Linear(params / "head", tied)  # d → V
         self.arange, self.check_length, self.float32 = ops.arange, ops.constexpr(check_length), ms.float32
         params.finish()
 

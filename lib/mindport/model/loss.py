@@ -19,11 +19,11 @@ class NextTokenLoss(nn.Cell):
     def __init__(self, model: GPT) -> None:
         super().__init__(auto_prefix=False)  # parameters keep the hub's names
         self.model = model
-        self.vocab_size, self.ignored = model.config.vocab_size, IGNORED
+        self.rows, self.ignored = model.config.vocab_rows, IGNORED
         self.loss, self.concat, self.full_like = kernels.cross_entropy(), ops.Concat(1), ops.full_like
 
     def construct(self, ids: Tensor, labels: Tensor) -> Tensor:
-        logits = self.model(ids).reshape((-1, self.vocab_size))  # (B·T, V)
+        logits = self.model(ids).reshape((-1, self.rows))  # (B·T, V)
         # The labels move, not the logits: a slice of those, and its gradient, would copy B·T·V numbers
         following = self.concat((labels[:, 1:], self.full_like(labels[:, :1], self.ignored)))  # (B, T)
         return self.loss(logits, following.reshape((-1,)))

@@ -39,7 +39,7 @@ def compare(reference: Trace, ours: Trace, limits: Limits = FLOAT32) -> Comparis
         loss=ours.about["loss"],
         loss_reference=reference.about["loss"],
         loss_limit=limits.for_loss(_own_loss_error(reference)),
-        loss_of_nothing=math.log(reference.about["model"]["vocab_size"]),
+        loss_of_nothing=math.log(from_dict(reference.about["model"]).vocab_rows),
         device=ours.about["device"],
         limits=limits,
     )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mindport.config import from_dict
+from mindport.config.locate import is_reachable
 from mindport.config.model_config import ModelConfig
 from mindport.errors import some
 from mindport.parity import metrics, rotation
@@ -23,7 +24,7 @@ from mindport.parity.trace import Trace
 from mindport.results import Property, verdict
 from mindport.tables import Table
 from mindport.weights.digests import expected_digests, found_digests
-from mindport.weights.manifest import read_manifest
+from mindport.weights.manifest import Manifest, read_manifest
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Inventory:
 def take(tried: Path, reference: Trace, ours: Trace) -> Inventory:
     """Hold a MindPort directory against the reference's trace, and against the source where it is at hand."""
     manifest, about = read_manifest(tried), reference.about
-    expected, untried = _expected(Path(about["source"]["path"]), manifest.dtype, manifest.allowed, about["tensors"])
+    expected, untried = _expected(Path(about["source"]["path"]), manifest, about["tensors"])
     found = found_digests(tried) if expected else {}
     return Inventory(
         fields=_fields(from_dict(about["whole"]), manifest.model),
@@ -94,13 +95,13 @@ def take(tried: Path, reference: Trace, ours: Trace) -> Inventory:
     )
 
 
-def _expected(source: Path, dtype: str, allow: list[str], traced: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
+def _expected(source: Path, manifest: Manifest, traced: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
     """What each parameter's digest should be, or why that is not known."""
-    if dtype == "keep":
+    if manifest.dtype == "keep":
         return traced, ""
-    if source.is_dir():
-        return expected_digests(source, dtype, allow), ""
-    return {}, f"converted to {dtype}, and the source is not here to do the same"
+    if is_reachable(source):
+        return expected_digests(source, manifest.dtype, manifest.allowed, manifest.model.padded_vocab), ""
+    return {}, f"converted to {manifest.dtype}, and the source is not here to do the same"
 
 
 def _fields(source: ModelConfig, converted: ModelConfig) -> tuple[tuple[str, str, str], ...]:

@@ -31,6 +31,7 @@ def run_reference(
     overwrite: bool = False,
     progress: bool = True,
     allow: Sequence[str] = (),
+    padded_vocab: int | None = None,
 ) -> Path:
     """Write the trace of a Hugging Face directory's own transformers class.
 
@@ -41,16 +42,18 @@ def run_reference(
         overwrite: replace a trace that is there.
         progress: pass the process's messages on to stderr.
         allow: unknown keys of config.json that the user knows to be harmless.
+        padded_vocab: rows of the embedding, where those beyond vocab_size are padding.
 
     Raises:
         ConfigError: the configuration cannot go across.
         BackendError: torch or transformers is not installed, or the process failed; its last line is quoted.
     """
     _needed()
-    read_config(directory, allow)  # what stops it is said here, once, before a process is started
+    read_config(directory, allow, padded_vocab)  # what stops it is said here, once, before a process is started
     command = [sys.executable, "-m", "mindport.parity.reference", "--model", str(directory), "--out", str(out)]
     command += ["--layers", str(layers)] * (layers is not None) + ["--overwrite"] * overwrite
     command += [word for key in allow for word in ("--allow", key)]
+    command += [] if padded_vocab is None else ["--padded-vocab", str(padded_vocab)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                                env={**os.environ, **OFFLINE})  # fmt: skip
     assert process.stderr is not None

@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from mindport.config import ModelConfig, dialect_for, read_config, to_dict
 from mindport.config.dialect import Dialect
-from mindport.errors import MappingError, MindPortError, some
+from mindport.errors import BackendError, MappingError, MindPortError, some
 from mindport.parity import rotation
 from mindport.parity.gradients import to_hub
 from mindport.parity.identity import cut, identity
@@ -64,8 +64,9 @@ class Recording:
 
 
 def record(
-    directory: Path, out: Path, *, layers: int | None = None, overwrite: bool = False, allow: Sequence[str] = ()
-) -> Path:
+    directory: Path, out: Path, *, layers: int | None = None, overwrite: bool = False, allow: Sequence[str] = (),
+    padded_vocab: int | None = None,
+) -> Path:  # fmt: skip
     """Run the reference and write its trace.
 
     Args:
@@ -74,11 +75,12 @@ def record(
         layers: keep the first so many layers.
         overwrite: replace a trace that is there.
         allow: unknown keys of config.json that the user knows to be harmless.
+        padded_vocab: rows of the embedding, where those beyond vocab_size are padding.
     """
     torch.manual_seed(SEED)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    report = read_config(directory, allow)
+    report = read_config(directory, allow, padded_vocab)
     config, dialect = cut(report.model, layers), report.dialect
     model = load(directory, dialect, config)
     rotary = copy.deepcopy(_rotary(model))  # asked for long sequences, dynamic scaling stays long
@@ -87,7 +89,8 @@ def record(
     trace.add("ids", ids)
     trace.add("greedy", _greedy(model, config, torch.from_numpy(ids)))
     _observe(trace, model, config, dialect, torch.from_numpy(ids))
-    trace.about |= {"whole": to_dict(report.model), "tensors": expected_digests(directory, allow=allow)}
+    digests = expected_digests(directory, allow=allow, padded_vocab=padded_vocab)
+    trace.about |= {"whole": to_dict(report.model), "tensors": digests}
     for length in rotation.lengths(report.model):
         trace.add(rotation.name(length), _angles(rotary, length))
     return write_trace(trace, out, overwrite=overwrite)
@@ -101,7 +104,7 @@ def load(directory: Path, dialect: Dialect, config: ModelConfig) -> Any:
     """
     kind = getattr(transformers, dialect.architecture)
     settings = kind.config_class.from_pretrained(directory, local_files_only=True)
-    settings.num_hidden_layers = config.num_hidden_layers
+    settings.num_hidden_layers, settings.vocab_size = config.num_hidden_layers, config.vocab_rows
     if getattr(settings, "layer_types", None) is not None:
         settings.layer_types = settings.layer_types[: config.num_hidden_layers]
     weights = _unwrapped(directory, dialect, config)
@@ -158,7 +161,8 @@ def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, id
     block = model.get_submodule(watched[f"blocks.{layer}"].module)
     call = seen.calls[watched[f"blocks.{layer}"].module]
     gradients = to_hub(_gradients(block, call), config, dialect, layer)
-    model.double()
+    _check_finite({**{path: value.numpy() for path, value in seen.values.items()}, **gradients})
+    _widen(model)
     with Float64():
         exact = _each_again(model, watched, seen.calls)
         far = _forward(model, {path: tap for path, tap in watched.items() if is_residual(path)}, ids)
@@ -176,6 +180,26 @@ def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, id
         "layer": layer,
         "loss": next_token_loss(seen.values[LOGITS].numpy(), ids.numpy()),
     }
+
+
+def _widen(model: Any) -> None:
+    """float64 weights; GPT-2's own upcast, which insists on float32, has nothing left to do."""
+    model.double()
+    for module in model.modules():
+        if getattr(module, "reorder_and_upcast_attn", False):
+            module.reorder_and_upcast_attn = False
+
+
+def _check_finite(values: Mapping[str, np.ndarray]) -> None:
+    """Beside NaN everything is right: a limit that follows the reference's own error would let all pass.
+
+    Raises:
+        BackendError: a value of the reference is not finite; the first one is named.
+    """
+    if odd := [name for name, value in values.items() if not np.isfinite(value).all()]:
+        raise BackendError("the reference itself computes NaN or infinities: there is nothing to compare with",
+                           where=odd[0], got=f"{len(odd)} of {len(values)} values are not finite in float32",
+                           do="mend the weights: `mindport convert` names those that are not finite")  # fmt: skip
 
 
 def _forward(model: Any, watched: Mapping[str, Tap], ids: torch.Tensor) -> Recording:
@@ -287,9 +311,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--layers", type=int, help="keep the first N layers")
     parser.add_argument("--overwrite", action="store_true", help="replace a trace that is there")
     parser.add_argument("--allow", action="append", default=[], metavar="KEY", help="an unknown key to let pass")
+    parser.add_argument("--padded-vocab", type=int, metavar="N", help="rows of the embedding, where it is padded")
     given = parser.parse_args(argv)
     try:
-        print(record(given.model, given.out, layers=given.layers, overwrite=given.overwrite, allow=given.allow))
+        print(record(given.model, given.out, layers=given.layers, overwrite=given.overwrite, allow=given.allow,
+                     padded_vocab=given.padded_vocab))  # fmt: skip
     except Exception as error:  # transformers and torch raise whatever they met
         if not isinstance(error, MindPortError):
             traceback.print_exc()

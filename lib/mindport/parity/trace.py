@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from mindport.errors import FileError
-from mindport.files import atomic_directory, read_json, sha256, write_json
+from mindport.files import atomic_directory, check_replaceable, read_json, sha256, write_json
 
 MAGIC = "mindport-trace"
 VERSION = 2
@@ -71,9 +71,15 @@ class Trace:
 
 
 def write_trace(trace: Trace, path: Path, *, overwrite: bool = False) -> Path:
-    """Write a trace as a directory, whole or not at all."""
+    """Write a trace as a directory, whole or not at all.
+
+    Raises:
+        FileError: `path` is there already, and `overwrite` is false or it is no trace.
+    """
     from safetensors.numpy import save_file
 
+    if overwrite:
+        check_replaceable(Path(path), MANIFEST)
     named = {**trace.arrays, **{f"missed/{name}": array for name, array in trace.missed.items()}}
     index, stored = _share(named)
     with atomic_directory(path, overwrite=overwrite) as aside:

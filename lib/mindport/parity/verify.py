@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mindport.config.locate import is_reachable
 from mindport.errors import BackendError, FileError, UsageError
 from mindport.parity.compare import compare
 from mindport.parity.comparison import Comparison
@@ -25,7 +26,7 @@ from mindport.parity.trace import MADE_BY, Trace, read_trace
 from mindport.results import Property
 from mindport.tables import Table
 from mindport.weights.manifest import NAME as MANIFEST
-from mindport.weights.manifest import read_manifest
+from mindport.weights.manifest import Manifest, read_manifest
 
 COMPILE = "Graph, compile"
 
@@ -114,6 +115,7 @@ def verify(
     layers: int | None = None,
     progress: bool = True,
     allow: Sequence[str] = (),
+    padded_vocab: int | None = None,
 ) -> VerifyReport:
     """Hold a converted model against the transformers class it came from.
 
@@ -126,6 +128,7 @@ def verify(
         progress: say the phases on stderr.
         allow: unknown keys of config.json that the user knows to be harmless; those that the conversion was told are
             known already.
+        padded_vocab: rows of the embedding, where those beyond vocab_size are padding; a conversion knows it already.
 
     Raises:
         ConfigError: the configuration cannot go across.
@@ -138,15 +141,20 @@ def verify(
         source, tried = _places(directory, converted)
         if tried is None:
             with phase("convert"):
-                tried = _convert(source, Path(aside) / "converted", allow)
-        allow = [*allow, *read_manifest(tried).allowed]
+                tried = _convert(source, Path(aside) / "converted", allow, padded_vocab)
+        manifest = read_manifest(tried)
+        _check_padding(padded_vocab, manifest, tried)
         with phase("reference"):
-            reference = _reference(source, trace, layers, Path(aside) / "trace", progress, allow)
+            reference = _reference(
+                source, trace, layers, Path(aside) / "trace", progress, [*allow, *manifest.allowed],
+                manifest.model.padded_vocab,
+            )  # fmt: skip
         same_model(reference.about["source"], tried)
+        decode = _decoder(tried)  # what it refuses is said before the long part
         ours = _observe(tried, reference, progress)
         with phase("compare"):
             compared, inventory = compare(reference, ours), take(tried, reference, ours)
-        texts = _continuations(tried, reference, ours)
+        texts = _continuations(decode, reference, ours)
     return VerifyReport(
         **{field.name: getattr(compared, field.name) for field in dataclasses.fields(compared)},
         inventory=inventory,
@@ -192,21 +200,30 @@ def _places(directory: Path, converted: Path | str | None) -> tuple[Path, Path |
     return Path(source.path), directory
 
 
-def _convert(source: Path, target: Path, allow: Sequence[str]) -> Path:
+def _convert(source: Path, target: Path, allow: Sequence[str], padded_vocab: int | None) -> Path:
     from mindport.weights import convert
 
-    convert(source, target, progress=False, allow=allow)
+    convert(source, target, progress=False, allow=allow, padded_vocab=padded_vocab)
     return target
 
 
+def _check_padding(declared: int | None, manifest: Manifest, tried: Path) -> None:
+    if declared not in (None, manifest.model.padded_vocab):
+        raise UsageError("the weights were converted with another padding", where=tried, got=declared,
+                         expected=manifest.model.padded_vocab, do="convert them again, or leave it out")  # fmt: skip
+
+
 def _reference(
-    source: Path, trace: Path | str | None, layers: int | None, aside: Path, progress: bool, allow: Sequence[str]
-) -> Trace:
+    source: Path, trace: Path | str | None, layers: int | None, aside: Path, progress: bool, allow: Sequence[str],
+    padded_vocab: int | None,
+) -> Trace:  # fmt: skip
     """The saved trace, or a fresh one."""
     if trace is None:
-        if not source.is_dir():
+        if not is_reachable(source):
             raise FileError("the reference's directory is gone", where=source, do="pass a saved trace with --trace")
-        return read_trace(run_reference(source, aside, layers=layers, progress=progress, allow=allow))
+        return read_trace(run_reference(
+            source, aside, layers=layers, progress=progress, allow=allow, padded_vocab=padded_vocab
+        ))  # fmt: skip
     if not Path(trace).is_dir():
         raise FileError("there is no such trace", where=trace, do=f"make it where torch is installed: {MADE_BY}")
     saved = read_trace(Path(trace))
@@ -224,8 +241,9 @@ def _observe(tried: Path, reference: Trace, progress: bool) -> Trace:
     return observe(tried, reference, say=_say if progress else lambda phase: None)
 
 
-def _continuations(tried: Path, reference: Trace, ours: Trace) -> tuple[Continuation, ...]:
-    decode = _decoder(tried)
+def _continuations(
+    decode: Callable[[np.ndarray], str], reference: Trace, ours: Trace
+) -> tuple[Continuation, ...]:  # fmt: skip
     start = reference["ids"].shape[1] - reference["greedy"].shape[1]
     prompts = reference["ids"][:, :start]
     return tuple(
@@ -233,13 +251,18 @@ def _continuations(tried: Path, reference: Trace, ours: Trace) -> tuple[Continua
     )
 
 
-def _decoder(directory: Path) -> Any:
+def _decoder(directory: Path) -> Callable[[np.ndarray], str]:
     """Tokens → text with the model's tokenizer.json, or the ids themselves."""
-    if not (directory / "tokenizer.json").is_file():
+    file = directory / "tokenizer.json"
+    if not file.is_file():
         return lambda ids: " ".join(map(str, ids))
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises nothing narrower
+        raise FileError("not a tokenizer that the tokenizers library reads", where=file, got=error,
+                        do="download or save the tokenizer again") from None  # fmt: skip
     return lambda ids: tokenizer.decode(np.asarray(ids).tolist(), skip_special_tokens=False)
 
 

@@ -67,10 +67,17 @@ def available() -> Inventory:
 
 
 def provenance(directory: Path | str) -> str:
-    """What a model's directory says of its origin ("dequantised from …"), "" when it says nothing."""
+    """What a model's directory says of its origin ("dequantised from …"), "" when it says nothing.
+
+    Raises:
+        FileError: what it says is damaged.
+    """
     path = Path(directory) / PROVENANCE
     content = read_json(path) if path.is_file() else {}
-    return f"{content['what']}. {content['note']}" if "note" in content else str(content.get("what", ""))
+    if not isinstance(content, dict):
+        raise FileError("the note on the model's origin is damaged", where=path, got=type(content).__name__,
+                        expected="an object", do="fetch the model again, or remove the file")  # fmt: skip
+    return ". ".join(str(content[key]) for key in ("what", "note") if key in content)
 
 
 def is_name(name_or_path: str | Path) -> bool:

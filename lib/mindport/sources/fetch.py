@@ -130,10 +130,10 @@ def _model_is_whole(target: Path, entry: Entry) -> bool:
         return False
     try:
         source = read_json(target / PROVENANCE)
-        same, files = source["member_sha256"] == entry.member_sha256, source["files"]
-    except (FileError, KeyError):  # damaged like any other file: made again
+        same, files = source["member_sha256"] == entry.member_sha256, dict(source["files"])
+    except (FileError, KeyError, TypeError, ValueError):  # damaged like any other file: made again
         return False
-    return same and all(_has_digest(target / name, digest) for name, digest in files.items())
+    return same and "config.json" in files and all(_has_digest(target / name, files[name]) for name in files)
 
 
 def _text_is_whole(target: Path, entry: Entry) -> bool:

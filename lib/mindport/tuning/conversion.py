@@ -60,7 +60,8 @@ def cases(quick: bool = False) -> Iterator[Case]:
 
 
 def _convert(source: Path, target: Path, to: str) -> None:
-    weights.convert(source, target, to=to, overwrite=True, progress=False)
+    shutil.rmtree(target, ignore_errors=True)
+    weights.convert(source, target, to=to, progress=False)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -23,7 +23,7 @@ from mindport.tuning.race import Plan, Worker, race
 
 MODES = ("graph", "pynative")
 FORMULATIONS = ("nn.Dense", "broadcast mask", "ops.cross_entropy")
-JIT = "ms.jit, not a Cell"
+OTHER_MODES = {"ms.jit, not a Cell": {"mode": "jit"}, "PyNative": {"mode": "pynative"}}  # of Graph mode
 BEST = "all on"
 LIMITS = {"loss": 1e-4}
 LLAMA_STEP = shapes.Workload(
@@ -55,7 +55,7 @@ def case(workload: shapes.Workload, mode: str, paths: dict[str, str], quick: boo
     knobs: dict[str, dict[str, Any]] = {BEST: {}}
     knobs |= {f"{kernel}: reference": {"overrides": [kernel]} for kernel in paths}
     knobs |= {name: {"variants": [name]} for name in FORMULATIONS}
-    knobs |= {JIT: {"mode": "jit"}} if mode == "graph" else {}
+    knobs |= OTHER_MODES if mode == "graph" else {}
     same = {**workload.settings(), "mode": mode}
     contestants = [Contestant(name, OURS, "step", same | off) for name, off in knobs.items() if name not in absent]
     work = step_flops(workload.config, workload.batch, workload.tokens) / 1e9

@@ -18,9 +18,9 @@ from mindport.config import ModelConfig, from_dict
 from mindport.model import GPT, NextTokenLoss, kernels
 from mindport.model.gpt import Block, Rotary
 from mindport.model.parameters import Parameters
+from mindport.training import AdamW, Constant, TrainStep
 from mindport.tuning import shapes
 from mindport.tuning.contestant import Built
-from mindport.tuning.local_step import AdamW, Constant, TrainStep
 from mindport.tuning.variants import VARIANTS
 
 MODES = {"graph": ms.GRAPH_MODE, "pynative": ms.PYNATIVE_MODE, "jit": ms.PYNATIVE_MODE}
@@ -135,9 +135,7 @@ def _train_step(config: ModelConfig, variants: Sequence[str]) -> TrainStep:
         VARIANTS[variant](loss)
     optimizer = AdamW(model.trainable_params(), betas=shapes.BETAS, eps=shapes.EPSILON,
                       weight_decay=shapes.WEIGHT_DECAY)  # fmt: skip
-    train = TrainStep(model, loss, optimizer, Constant(shapes.LEARNING_RATE), max_norm=shapes.MAX_NORM)
-    train.set_train()
-    return train
+    return TrainStep(model, loss, optimizer, Constant(shapes.LEARNING_RATE), max_norm=shapes.MAX_NORM)
 
 
 def finish(tensors: Any) -> None:

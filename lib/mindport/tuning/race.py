@@ -46,6 +46,7 @@ class Plan:
         warm_up: calls before the first turn; a training step's values are the losses of these.
         threads: of every contestant.
         unit: of the rate.
+        peaks: whether the machine's are measured beside it.
     """
 
     work: float
@@ -56,6 +57,7 @@ class Plan:
     warm_up: int = 3
     threads: int = field(default_factory=cores)
     unit: str = "GFLOP/s"
+    peaks: bool = True
 
     @classmethod
     def of(
@@ -63,7 +65,7 @@ class Plan:
     ) -> Plan:
         """As many calls a turn as a middling contestant makes in `TURN` seconds; quick: two rounds, one thread."""
         if quick:
-            return cls(work, limits, aims, rounds=2, calls=1, warm_up=warm_up, threads=1)
+            return cls(work, limits, aims, rounds=2, calls=1, warm_up=warm_up, threads=1, peaks=False)
         return cls(work, limits, aims, calls=max(1, min(50, round(TURN * MIDDLING / work))), warm_up=warm_up)
 
 
@@ -82,7 +84,7 @@ def race(name: str, contestants: Sequence[Contestant], plan: Plan, absent: Mappi
     missing = dict(absent or {})
     with _started(contestants, plan, missing) as workers:
         seconds = take_turns({who: partial(worker.time, plan.calls) for who, worker in workers.items()}, plan.rounds)
-        peaks = machine_peaks()
+        peaks = machine_peaks(plan.threads, missing) if plan.peaks else {}
         memory = {who: worker.memory() for who, worker in workers.items()}
         return Case(
             name, timings(seconds), paired_ratios(seconds), plan.work, plan.unit, memory=memory,
@@ -91,13 +93,15 @@ def race(name: str, contestants: Sequence[Contestant], plan: Plan, absent: Mappi
         )  # fmt: skip
 
 
-def machine_peaks() -> dict[str, float]:
-    """GFLOP/s of multiply-adds in registers and of a large matrix product, with all threads, now."""
+def machine_peaks(threads: int, absent: dict[str, str]) -> dict[str, float]:
+    """GFLOP/s of multiply-adds in registers and of a large matrix product, now; `absent` is told why there are none."""
     try:
         from mindport.tuning import peak
-    except ImportError:
+
+        return {FMA: peak.fma_peak(threads), GEMM: peak.gemm_peak(threads)}
+    except (ImportError, BackendError) as error:
+        absent["the machine's peaks"] = str(error)
         return {}
-    return {FMA: peak.fma_peak(), GEMM: peak.gemm_peak()}
 
 
 class Worker:

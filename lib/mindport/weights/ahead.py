@@ -1,7 +1,8 @@
-"""Read what comes next while what is at hand is being used."""
+"""Two things at a time: read what comes next while what is at hand is being used, and hash while all that goes on."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -21,3 +22,10 @@ def ahead(read: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[tupl
             item = next(waiting, None)
             future = pool.submit(read, item) if item is not None else None
             yield now, value
+
+
+@contextlib.contextmanager
+def meanwhile(work: Callable[[], Value]) -> Iterator[Callable[[], Value]]:
+    """Do `work` during the block; yields a function that waits for what came of it, and raises what it raised."""
+    with ThreadPoolExecutor(1, "mindport-meanwhile") as pool:
+        yield pool.submit(work).result

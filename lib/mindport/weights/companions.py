@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from mindport.config import ModelConfig
 from mindport.config.targets import Target
 from mindport.files import read_json, write_json, write_text
 from mindport.weights.paths import inside
@@ -47,13 +48,16 @@ def set_dtype(directory: Path, dtype: str) -> None:
         write_json(path, {**config, **named})
 
 
-def rewrite_config(directory: Path, target: Target) -> dict[str, str]:
-    """Give `directory` the config.json that the target reads; returns the text that it replaces, by name."""
+def rewrite_config(directory: Path, target: Target, config: ModelConfig) -> dict[str, str]:
+    """Give `directory` the config.json that the target reads; returns the text that it replaces, by name.
+
+    The targets' networks know one vocabulary, so that padding becomes part of it.
+    """
     path = directory / "config.json"
     if target.config_json is None:
         return {}
     text, raw = path.read_bytes().decode(), read_json(path)
-    if (wanted := target.config_json(raw)) == raw:
+    if (wanted := {**target.config_json(raw), "vocab_size": config.vocab_rows}) == raw:
         return {}
     write_json(path, wanted)
     return {path.name: text}
@@ -64,6 +68,8 @@ def _is_expected(path: Path) -> bool:
 
 
 def _goes_along(path: Path) -> bool:
-    if path.name.startswith(".") or path.name in _OWN or path.name.endswith(".index.json") or not path.is_file():
+    if path.name.startswith(".") or path.name in _OWN or path.name.endswith(".index.json"):
         return False
-    return path.suffix in SUFFIXES and path.stat().st_size <= LIMIT
+    if path.is_symlink() and not path.exists():  # `inside` says what to do
+        return path.suffix in SUFFIXES
+    return path.is_file() and path.suffix in SUFFIXES and path.stat().st_size <= LIMIT

@@ -8,50 +8,45 @@ A planned job runs the same way in every direction.
 
 from __future__ import annotations
 
-import glob
+import contextlib
 import math
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from mindport.config import ConfigReport, read_config, schema
-from mindport.config.read import TEXT
+from mindport.config import read_config, schema
+from mindport.config.locate import is_reachable
 from mindport.config.targets import TARGETS
-from mindport.errors import FileError, MindPortError, UsageError, some
-from mindport.files import atomic_directory, read_json, sha256, write_json
+from mindport.errors import FileError, MindPortError, UsageError
+from mindport.files import atomic_directory, read_json, sha256, sweep, write_json
 from mindport.weights import checkpoint
-from mindport.weights.ahead import ahead
+from mindport.weights.ahead import ahead, meanwhile
 from mindport.weights.census import NotFinite, not_finite
-from mindport.weights.companions import EXPORT_MARK, copy_companions, left_behind, rewrite_config, set_dtype
-from mindport.weights.conversion_report import Accounting, ConversionReport, Loss, WrittenFile
+from mindport.weights.companions import EXPORT_MARK, copy_companions, rewrite_config, set_dtype
+from mindport.weights.conversion_report import Accounting, ConversionReport, Loss
 from mindport.weights.dtypes import CODES, cast, digest
 from mindport.weights.jobs import Job, export_job, import_job
 from mindport.weights.manifest import NAME, Manifest, Source, read_manifest, write_manifest
+from mindport.weights.notes import export_notes, import_notes, leftovers, odd_notes
 from mindport.weights.progress import progress as show_progress
-from mindport.weights.readers import Reader, open_hf, unread
-from mindport.weights.safetensors_io import fingerprint, read_header
-from mindport.weights.store import Weights, open_converted
-from mindport.weights.wrappers import wrappers_of
+from mindport.weights.read_back import ReadBack, read_back
+from mindport.weights.readers import Reader, open_hf
+from mindport.weights.store import Weights, check_digests, open_converted
 from mindport.weights.writers import SafetensorsFiles, WeightWriter, nbytes
 
 HUGGINGFACE = "huggingface"
 RATE = 500e6  # bytes a second, of `mindport bench convert` on two cores
-THREADS = 2  # that read back; hashing leaves the interpreter to the others
 
 
 @dataclass(frozen=True)
 class _Written:
-    """What came of a job: file rows, losses, tensors not finite, tensors that read back as meant, numbers."""
+    """What came of a job: what was read back, losses, tensors not finite."""
 
-    files: tuple[WrittenFile, ...]
+    found: ReadBack
     losses: tuple[Loss, ...]
     not_finite: tuple[NotFinite, ...]
-    read_back: int
-    tensors: int
-    parameters: int
 
 
 @dataclass(frozen=True)
@@ -76,6 +71,7 @@ def convert(
     overwrite: bool = False,
     progress: bool = True,
     allow: Sequence[str] = (),
+    padded_vocab: int | None = None,
 ) -> ConversionReport:
     """Convert the weights of a directory; the target appears whole or not at all.
 
@@ -85,10 +81,11 @@ def convert(
         to: "huggingface" (from a converted directory), "mindspore", or another name of
             `mindport.config.targets.TARGETS`.
         dtype: "keep", "float32", "float16" or "bfloat16".
-        file_format: "safetensors" or "ckpt" (MindSpore's own, to="mindspore" only).
+        file_format: "safetensors", or "ckpt" (MindSpore's own; not to="huggingface").
         overwrite: replace an earlier result.
         progress: show how far it is, on stderr.
         allow: unknown keys of config.json that the user knows to be harmless.
+        padded_vocab: rows of the embedding and of the head in `src`, where those beyond vocab_size are padding.
 
     Raises:
         UsageError: the arguments make no sense together, or a value does not fit the precision.
@@ -99,22 +96,22 @@ def convert(
     src, dst = Path(src), Path(dst)
     _check_arguments(src, dst, to, dtype, file_format, overwrite)
     options = _Options(src, dst, to, dtype, file_format, overwrite, progress)
-    if to == HUGGINGFACE:
-        return _export(options)
-    return _rename(options) if (src / NAME).exists() else _import(options, allow)
+    if to != HUGGINGFACE and not (src / NAME).exists():
+        return _import(options, allow, padded_vocab)
+    if padded_vocab is not None:
+        raise UsageError("padding is declared when a Hugging Face directory is converted; its manifest knows it since",
+                         got=f"{padded_vocab=}", do="leave it out")  # fmt: skip
+    return _export(options) if to == HUGGINGFACE else _rename(options)
 
 
-def _import(options: _Options, allow: Sequence[str]) -> ConversionReport:
-    reader, config = open_hf(options.src), read_config(options.src, allow)
+def _import(options: _Options, allow: Sequence[str], padded_vocab: int | None) -> ConversionReport:
+    reader, config = open_hf(options.src), read_config(options.src, allow, padded_vocab)
     job = import_job(reader, config, options.dtype, TARGETS[options.to])
     assert config.model is not None
-    notes = _import_notes(reader, config, job, options.dtype)
-    with ThreadPoolExecutor(1, "mindport-hash") as pool:  # the source's digests are taken while it is converted
-        hashes = pool.submit(lambda: {path.name: sha256(path) for path in reader.shards.files})
-        manifest = Manifest(config.model, options.dtype, None, {}, {}, list(allow), target=options.to)
-        return _write(
-            options, job, manifest, reader.directory, notes, lambda: _source(reader, job, hashes.result())
-        )  # fmt: skip
+    notes = import_notes(reader, config, job)
+    manifest = Manifest(config.model, options.dtype, None, {}, {}, list(allow), target=options.to)
+    with meanwhile(lambda: {path.name: sha256(path) for path in reader.shards.files}) as hashes:
+        return _write(options, job, manifest, reader.directory, notes, lambda: _source(reader, job, hashes()))
 
 
 def _rename(options: _Options) -> ConversionReport:
@@ -127,16 +124,40 @@ def _rename(options: _Options) -> ConversionReport:
     job = export_job(weights, options.dtype, target)
     dtype = before.dtype if options.dtype == "keep" else options.dtype
     manifest = replace(before, dtype=dtype, target=target.name)
-    return _write(options, job, manifest, options.src, [f"renamed from {before.target}"], lambda: before.source)
+    with _proving(weights) as prove:
+        return _write(options, job, manifest, options.src, [f"renamed from {before.target}"], prove)
 
 
 def _open(options: _Options) -> Weights:
     """The converted directory; the one that it came from may be the only copy of the original."""
-    weights = open_converted(options.src)
+    weights = open_converted(options.src, check=False)  # `_proving` does, while it is read
+    if not (options.src / "config.json").is_file():
+        raise FileError("a MindPort directory without its config.json, which the result needs", where=options.src,
+                        do="put the source's back, or convert again")  # fmt: skip
     source = weights.manifest.source
-    if source and Path(source.path).is_dir():
+    if source and is_reachable(Path(source.path)):
         _check_apart(Path(source.path), options.dst)
     return weights
+
+
+@contextlib.contextmanager
+def _proving(weights: Weights) -> Iterator[Callable[[], Source | None]]:
+    """Compare a converted directory with its digests while it is read; yields a function that waits for it and gives
+    the source that the manifest names.
+
+    A file that was changed is what is said, whatever else went wrong because of it.
+    """
+
+    def source() -> Source | None:
+        check_digests(weights.directory, weights.manifest)
+        return weights.manifest.source
+
+    with meanwhile(source) as prove:
+        try:
+            yield prove
+        except MindPortError:
+            prove()
+            raise
 
 
 def _write(
@@ -145,7 +166,7 @@ def _write(
 ) -> ConversionReport:  # fmt: skip
     """Run a job into a new converted directory; `source` is asked for when the weights are done."""
     dst, target = options.dst, TARGETS[options.to]
-    _before(options, job)
+    swept = _before(options, job)
     with atomic_directory(dst, overwrite=options.overwrite) as aside:
         writer: WeightWriter
         if options.file_format == "ckpt":
@@ -154,12 +175,12 @@ def _write(
             writer = SafetensorsFiles(aside, job.layout)
         written = _run(job, writer, aside, options.progress)
         copy_companions(companions, aside, manifest.rewritten)
-        rewritten = rewrite_config(aside, target)
+        rewritten = rewrite_config(aside, target, job.plan.config)
         accounting = _accounting(job, written)
-        digests = {file.name: {"sha256": file.sha256, "bytes": file.bytes} for file in written.files}
+        digests = {file.name: {"sha256": file.sha256, "bytes": file.bytes} for file in written.found.files}
         done = replace(manifest, source=source(), files=digests, accounting=asdict(accounting), rewritten=rewritten)
         write_manifest(aside, done)
-    return _report(options, job, written, accounting, (*notes, *_leftovers(dst)))
+    return _report(options, job, written, accounting, (*notes, *leftovers(dst, swept)))
 
 
 def _export(options: _Options) -> ConversionReport:
@@ -167,14 +188,15 @@ def _export(options: _Options) -> ConversionReport:
     weights = _open(options)
     manifest = weights.manifest
     job = export_job(weights, options.dtype)
-    _before(options, job)
-    with atomic_directory(dst, overwrite=options.overwrite) as aside:
+    swept = _before(options, job)
+    with _proving(weights) as prove, atomic_directory(dst, overwrite=options.overwrite) as aside:
         written = _run(job, SafetensorsFiles(aside, job.layout), aside, options.progress, manifest.source)
+        prove()
         copy_companions(src, aside, manifest.rewritten)
         if asked := [name for name in (manifest.dtype, options.dtype) if name != "keep"]:
             set_dtype(aside, asked[-1])
         write_json(aside / EXPORT_MARK, {"mindport": manifest.mindport, "dtype": options.dtype})
-    notes = (*_export_notes(manifest, options.dtype, written.files), *_leftovers(dst))
+    notes = (*export_notes(manifest, options.dtype, written.found.files), *leftovers(dst, swept))
     return _report(options, job, written, _accounting(job, written), notes)
 
 
@@ -202,39 +224,7 @@ def _run(job: Job, writer: WeightWriter, directory: Path, show: bool, source: So
         done = True
     finally:
         writer.close(complete=done)
-    files, read_back, tensors, parameters = _read_back(directory, meant, source)
-    return _Written(files, tuple(losses), tuple(odd), read_back, tensors, parameters)
-
-
-def _read_back(
-    directory: Path, meant: dict[str, str], source: Source | None
-) -> tuple[tuple[WrittenFile, ...], int, int, int]:
-    """The files, how many tensors read back as meant, how many there are, and how many numbers."""
-    found: dict[str, str] = {}
-    files, parameters = [], 0
-    paths = [path for path in sorted(directory.iterdir()) if path.suffix in (".safetensors", ".ckpt")]
-    with ThreadPoolExecutor(THREADS, "mindport-read-back") as pool:
-        readings = list(pool.map(_read_file, paths))
-    for path, (whole, tensors, numbers) in zip(paths, readings, strict=True):
-        found |= tensors
-        parameters += numbers
-        original = source.files.get(path.name) if source else None
-        same = None if original is None else original["sha256"] == whole
-        files.append(WrittenFile(path.name, whole, path.stat().st_size, same))
-    wrong = sorted(name for name in meant.keys() | found.keys() if meant.get(name) != found.get(name))
-    if wrong:
-        raise FileError("what was written does not read back as it was meant; nothing was kept", where=directory,
-                        got=some(wrong), do="check the disk and the memory, then convert again")  # fmt: skip
-    return tuple(files), len(meant) - len(wrong), len(found), parameters
-
-
-def _read_file(path: Path) -> tuple[str, dict[str, str], int]:
-    """SHA-256 of a weight file, the digest of each tensor, and how many numbers they are."""
-    if path.name == checkpoint.NAME:
-        arrays = checkpoint.read_checkpoint(path)
-        return sha256(path), {name: digest(x) for name, x in arrays.items()}, sum(x.size for x in arrays.values())
-    entries = read_header(path).entries.values()
-    return (*fingerprint(path), sum(math.prod(entry.shape) for entry in entries))
+    return _Written(read_back(directory, meant, source), tuple(losses), tuple(odd))
 
 
 def _accounting(job: Job, written: _Written) -> Accounting:
@@ -244,12 +234,12 @@ def _accounting(job: Job, written: _Written) -> Accounting:
         converted=len({name for move in job.moves for name in move.sources}),
         dropped=len(job.plan.dropped),
         tied=len(job.plan.tied),
-        written=written.tensors,
+        written=written.found.tensors,
         expected=len(job.targets),
-        parameters=written.parameters - repeated,
+        parameters=written.found.parameters - repeated,
         schema_parameters=schema.count(job.plan.config),
         bytes_read=sum(nbytes(*spec) for spec in job.sources.values() if spec[0] in CODES.values()),
-        bytes_written=sum(file.bytes for file in written.files),
+        bytes_written=sum(file.bytes for file in written.found.files),
     )
 
 
@@ -259,8 +249,8 @@ def _report(
     return ConversionReport(
         source=options.src, target=options.dst, to=options.to, dtype=options.dtype, file_format=options.file_format,
         model_type=job.plan.config.model_type, prefix=job.plan.prefix, accounting=accounting,
-        read_back=written.read_back, fates=job.fates, losses=written.losses, files=written.files,
-        notes=(*_odd_notes(written), *notes), not_finite=written.not_finite,
+        read_back=written.found.tensors, fates=job.fates, losses=written.losses, files=written.found.files,
+        notes=(*odd_notes(written.not_finite), *notes), not_finite=written.not_finite,
     )  # fmt: skip
 
 
@@ -281,51 +271,6 @@ def _source(reader: Reader, job: Job, hashes: Mapping[str, str]) -> Source:
         headers={file: header.text.decode() for file, header in reader.headers.items()},
         index=index.read_text(encoding="utf-8") if index and reader.format == "safetensors" else None,
     )
-
-
-def _import_notes(reader: Reader, config: ConfigReport, job: Job, dtype: str) -> list[str]:
-    notes = [f"{name}: a copy of the embedding, which the model shares; equal byte for byte" for name in job.plan.tied]
-    if wrapped := wrappers_of(config.dialect, job.plan.prefix):
-        notes.append(f"names begin with {wrapped!r}, a wrapper's: taken off, and put back on the way back")
-    notes += [f"config.json: {row.key} {row.value!r} is {TEXT}" for row in config.keys if row.note.endswith(TEXT)]
-    if job.plan.dropped:
-        notes.append(f"{len(job.plan.dropped)} buffers left behind, named by the table: {some(job.plan.dropped)}")
-    if others := unread(reader):
-        notes.append(f"other weight files lie there too and were not read: {some(others)}")
-    if behind := left_behind(reader.directory):
-        notes.append(f"not copied, since nothing here reads them: {some(behind, 5)}")
-    said, held = config.model and config.model.dtype, {code for code, _ in job.targets.values()}
-    if said and held != {CODES[said]}:
-        notes.append(f"config.json says {said}; the weights written are {', '.join(sorted(held))}")
-    return notes
-
-
-def _export_notes(manifest: Manifest, dtype: str, files: Sequence[WrittenFile]) -> list[str]:
-    source, notes = manifest.source, []
-    same = sum(file.identical is True for file in files)
-    changed = [d for d in (manifest.dtype, dtype) if d != "keep"]
-    if changed and same < len(files):
-        notes.append(
-            f"the weights and config.json's dtype were brought to {changed[-1]}: bytes differ from the source's"
-        )
-    if source and source.dropped:
-        notes.append(f"{len(source.dropped)} buffers were left behind on the way in: {some(source.dropped)}")
-    if source and source.format != "safetensors":
-        notes.append("the source was a .bin; its tensors are written as safetensors")
-    return [*notes, f"{same} of {len(files)} files identical to the source's, byte for byte"]
-
-
-def _odd_notes(written: _Written) -> list[str]:
-    if not written.not_finite:
-        return []
-    names = some([f"{odd.tensor} ({odd.count:,})" for odd in written.not_finite])
-    return [f"WARNING: NaN or infinite weights, as in the source: {names}; a model with them computes NaN"]
-
-
-def _leftovers(dst: Path) -> list[str]:
-    home, name = dst.resolve().parent, glob.escape(f".{dst.resolve().name}.")
-    parts = sorted(path.name for end in ("part", "old") for path in home.glob(f"{name}*.{end}"))
-    return [f"left by an interrupted run beside the target, safe to remove: {some(parts)}"] if parts else []
 
 
 def _check_arguments(src: Path, dst: Path, to: str, dtype: str, file_format: str, overwrite: bool) -> None:
@@ -368,8 +313,13 @@ def _check_replaceable(dst: Path, to: str) -> None:
                          do="name another target, or remove it yourself")  # fmt: skip
 
 
-def _before(options: _Options, job: Job) -> None:
-    """Say what it will take, and stop before the first byte when the disk cannot hold the result."""
+def _before(options: _Options, job: Job) -> list[Path]:
+    """Say what it will take, and stop before the first byte when the disk cannot hold the result.
+
+    Returns:
+        What dead runs had left beside the target, swept away: a restart needs the room.
+    """
+    swept = sweep(options.dst)
     parent, needed = next(path for path in options.dst.resolve().parents if path.exists()), job.layout.nbytes
     free = shutil.disk_usage(parent).free
     if options.progress and needed > RATE:  # a short job says nothing
@@ -380,6 +330,7 @@ def _before(options: _Options, job: Job) -> None:
     if needed > free:
         raise FileError("the disk cannot hold the result", where=parent, got=f"{_size(free)} free",
                         expected=_size(needed), do="free some space, or name another disk")  # fmt: skip
+    return swept
 
 
 def _size(nbytes: int) -> str:

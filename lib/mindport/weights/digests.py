@@ -12,15 +12,18 @@ from mindport.weights.readers import open_hf
 from mindport.weights.store import load
 
 
-def expected_digests(src: Path | str, dtype: str = "keep", allow: Sequence[str] = ()) -> dict[str, str]:
+def expected_digests(
+    src: Path | str, dtype: str = "keep", allow: Sequence[str] = (), padded_vocab: int | None = None
+) -> dict[str, str]:
     """Hub name → digest of what a Hugging Face directory makes of it, by the family's table.
 
     Args:
         src: the directory.
         dtype: the precision of the conversion.
         allow: unknown keys of config.json to let pass.
+        padded_vocab: rows of the embedding, where it is padded.
     """
-    job = import_job(open_hf(src), read_config(src, allow), dtype)
+    job = import_job(open_hf(src), read_config(src, allow, padded_vocab), dtype)
     found = {}
     for move in job.moves:
         for name, x in zip(move.targets, move.turn([job.read(source) for source in move.sources]), strict=True):

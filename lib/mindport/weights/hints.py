@@ -21,6 +21,10 @@ SIGNS = (  # (pattern in an unexpected name, what it suggests)
         r"^(base_model|_fsdp_wrapped_module|_forward_module|actor|policy|student)\.",
         "A wrapper's prefix ({0}.): save the inner model's state_dict.",
     ),
+    (
+        r"^(model\.)?(language_model|vision_tower|multi_modal_projector)\.",
+        "A multimodal model: beside its own config.json, `mindport config` says how to take its text model out.",
+    ),
     (r"^(score|classifier|v_head|value_head)\.", "Another head ({0}): save the language model alone."),
     (
         r"attention\.w[qkvo]\.|^tok_embeddings\.",
@@ -50,7 +54,7 @@ def hints(
 ) -> list[str]:
     """What to look at, most telling first; empty when nothing is recognised."""
     found = [*signs(unexpected), *_switches(dialect, config, [*missing, *unexpected])]
-    found += [*_layers(config, missing, unexpected), *_vocabulary(config, wrong)]
+    found += [*_layers(config, missing, unexpected), *_vocabulary(dialect, config, wrong)]
     return list(dict.fromkeys(found))
 
 
@@ -82,15 +86,29 @@ def _layers(config: ModelConfig, missing: Sequence[str], unexpected: Sequence[st
         yield f"Layers {min(absent)} to {max(absent)} lack tensors: does num_hidden_layers = {count} hold?"
 
 
-def _vocabulary(config: ModelConfig, wrong: Mapping[str, tuple[Shape, Shape]]) -> Iterable[str]:
+def _vocabulary(dialect: Dialect, config: ModelConfig, wrong: Mapping[str, tuple[Shape, Shape]]) -> Iterable[str]:
+    known = config.vocab_rows, config.hidden_size
+    rows = {name: got[0] for name, (got, right) in wrong.items() if right == known and got[1:] == right[1:]}
+    if rows:
+        said = "config.json's vocab_size" if config.padded_vocab is None else "--padded-vocab"
+        found = ", ".join(f"{name} has {count} rows" for name, count in rows.items())
+        yield f"{found}, {said} says {config.vocab_rows}: {_remedy(dialect, config, rows)}"
     for name, (got, right) in wrong.items():
-        if right == (config.vocab_size, config.hidden_size) and got[1:] == right[1:]:
-            yield (
-                f"{name} has {got[0]} rows, config.json says vocab_size = {right[0]}: added tokens or padding; "
-                "write the true vocab_size, or resize the embedding with resize_token_embeddings."
-            )
-        elif len(right) == 2 and got == right[::-1] and got != right:
+        if len(right) == 2 and got == right[::-1] and got != right:
             yield f"{name} lies transposed: [in, out] where [out, in] belongs, or the reverse."
+
+
+def _remedy(dialect: Dialect, config: ModelConfig, rows: Mapping[str, int]) -> str:
+    """What to do about an embedding or a head (name → rows) that is not as long as it should be."""
+    foreign = next(row.foreign for row in dialect.rows if row.hub == "embed.weight")
+    count, both = max(rows.values()), config.tie_word_embeddings or len(rows) == 2
+    if len(set(rows.values())) > 1 or not both or not any(name.endswith(foreign) for name in rows):
+        return "embedding and head must have the same rows; resize both with resize_token_embeddings."
+    if count < config.vocab_size:
+        return "write the true vocab_size, or take the weights that belong to it."
+    if count == config.vocab_size:
+        return "they are not padded; leave out --padded-vocab."
+    return f"if those beyond vocab_size are padding, declare it: --padded-vocab {count}; if tokens, write vocab_size."
 
 
 def _layer(name: str) -> int | None:

@@ -6,12 +6,16 @@ The source's headers and index are kept as they stood, so that the way back can 
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import mindport
-from mindport.config import ModelConfig, from_dict, to_dict
+from mindport.config import ModelConfig, dialect_for, from_dict, to_dict
+from mindport.config.locate import is_plain
+from mindport.config.wrappers import is_prefix
+from mindport.config.write import fits
 from mindport.errors import FileError
 from mindport.files import read_json, write_json
 
@@ -101,6 +105,50 @@ def read_manifest(directory: Path) -> Manifest:
     try:
         fields = {name: item for name, item in value.items() if name != "format"}
         fields |= {"model": from_dict(value["model"]), "source": value["source"] and Source(**value["source"])}
-        return Manifest(**fields)
+        manifest = Manifest(**fields)
     except (KeyError, TypeError) as error:
         raise FileError("the manifest is damaged", where=path, got=error, do="convert the model again") from None
+    _check(path, manifest)
+    return manifest
+
+
+def _check(path: Path, manifest: Manifest) -> None:
+    """The manifest's own fields; those of the model were checked as it was read."""
+    parts: tuple[Manifest | Source, ...] = (manifest, manifest.source) if manifest.source else (manifest,)
+    for part in parts:
+        for name, kind in get_type_hints(type(part)).items():
+            value = getattr(part, name)
+            fine = isinstance(value, (ModelConfig, Source)) or fits(value, kind)
+            if not fine or not _makes_sense(name, value, part, manifest):
+                raise FileError("the manifest is damaged", where=f"{path}: {name}",
+                                got=f"{str(value)[:80]}", expected=str(kind).replace("typing.", ""),
+                                do="convert the model again")  # fmt: skip
+
+
+def _makes_sense(name: str, value: Any, part: Manifest | Source, manifest: Manifest) -> bool:
+    """Whether the way back can use a field of the right type: it writes files of these names with these texts."""
+    if isinstance(part, Manifest):
+        return name != "rewritten" or all(map(_is_utf8, value.values()))
+    match name:
+        case "prefix":
+            return is_prefix(dialect_for(manifest.model.model_type), value)
+        case "files":
+            return all(is_plain(file) and isinstance(known.get("sha256"), str) for file, known in value.items())
+        case "tensors":
+            return all(map(is_plain, value.values()))
+        case "headers":
+            return all(is_plain(file) and _is_utf8(text) for file, text in value.items())
+        case "index":
+            return value is None or (_is_utf8(value) and _weight_map(value) == part.tensors)
+    return True
+
+
+def _is_utf8(text: str) -> bool:
+    return text == text.encode("utf-8", "replace").decode()
+
+
+def _weight_map(index: str) -> object:
+    try:
+        return json.loads(index)["weight_map"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None

@@ -35,14 +35,14 @@ def find_shards(directory: Path, stem: str, suffix: str) -> Shards | None:
     """
     single, index = directory / f"{stem}{suffix}", directory / f"{stem}{suffix}.index.json"
     loose = [path.name for path in sorted(directory.glob(f"{stem}-*{suffix}")) if _is_shard(path.name)]
-    if single.exists() and (index.exists() or loose):
+    if is_there(single) and (is_there(index) or loose):
         raise FileError(
             "one file and shards are both there; nothing says which holds the model", where=directory,
-            got=f"{single.name} and {index.name if index.exists() else some(loose)}", do="remove the stale ones",
+            got=f"{single.name} and {index.name if is_there(index) else some(loose)}", do="remove the stale ones",
         )  # fmt: skip
-    if single.exists():
+    if is_there(single):
         return Shards((inside(directory, single.name),))
-    if index.exists():
+    if is_there(index):
         return _indexed(directory, index, loose)
     if loose:
         raise FileError("shards without their index", where=directory, got=some(loose), expected=index.name,
@@ -80,7 +80,8 @@ def inside(directory: Path, name: str) -> Path:
     path = directory / name
     _plain(directory, name)
     if not path.exists():
-        raise FileError("a file is missing", where=directory, got=name, do="finish the download")
+        raise FileError("a file is missing", where=directory, got=name + ", a link to nothing" * path.is_symlink(),
+                        do="finish the download")  # fmt: skip
     real, home = path.resolve(), directory.resolve()
     blobs = [home.parents[1] / "blobs"] if home.parent.name == "snapshots" else []
     if not any(real.is_relative_to(place) for place in (home, *blobs)):
@@ -89,6 +90,11 @@ def inside(directory: Path, name: str) -> Path:
     if not path.is_file():  # reading a pipe or a device may never end
         raise FileError("not a file, but a directory, pipe or device", where=path, do="download or save it again")
     return path
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file, or a link to one that may have been lost: Hugging Face's cache is made of such links."""
+    return path.exists() or path.is_symlink()
 
 
 def _indexed(directory: Path, index: Path, loose: list[str]) -> Shards:

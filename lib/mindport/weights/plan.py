@@ -17,11 +17,11 @@ import numpy as np
 
 from mindport.config import ModelConfig, schema
 from mindport.config.dialect import Dialect, Row
+from mindport.config.wrappers import prefix_of, wrappers_of
 from mindport.errors import MappingError, some
 from mindport.weights.hints import hints, signs
 from mindport.weights.layouts import Layout, Shape, layout
 from mindport.weights.names import natural
-from mindport.weights.wrappers import prefix_of, wrappers_of
 
 HEAD, EMBED = "head.weight", "embed.weight"
 FateName = Literal["converted", "tied", "dropped"]

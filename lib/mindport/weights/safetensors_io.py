@@ -93,7 +93,7 @@ def parse_header(text: bytes, path: Path) -> Header:
     """
     try:
         fields = json.loads(text, object_pairs_hook=_unique)
-        metadata = fields.pop("__metadata__", {})
+        metadata = _metadata(fields.pop("__metadata__", None))
         entries = {name: _entry(name, value) for name, value in fields.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         _damaged(path, error, "a header that names each tensor once, with dtype, shape and data_offsets")
@@ -181,6 +181,14 @@ class Writer:
         """Close the file; a tensor that was promised and not written is an error of this program."""
         self.file.close()
         assert not (complete and self.left), f"{self.path.name}: not written: {some(sorted(self.left))}"
+
+
+def _metadata(value: Any) -> dict[str, str]:
+    """Texts by name, as the library demands; null is none."""
+    found = {} if value is None else value
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise ValueError(f"__metadata__ of texts, not {str(value)[:80]}")
+    return found
 
 
 def _entry(name: str, value: Any) -> Entry:

@@ -14,11 +14,22 @@ from mindport.model.kernels import library as module
 
 
 @contextlib.contextmanager
-def planted(source: str, old: str = "", new: str = "", *, compiler: str | None = None) -> Iterator[None]:
-    """Within this block, kernels that are made come from `source` alone, where `new` stands for `old`."""
+def planted(
+    source: str, old: str = "", new: str = "", *, compiler: str | None = None, beside: tuple[str, ...] = ()
+) -> Iterator[None]:
+    """Within this block, kernels that are made come from `source` alone, where `new` stands for `old`.
+
+    Args:
+        source: a file of cpp/.
+        old: text that stands in it once.
+        new: what takes its place.
+        compiler: instead of the usual one.
+        beside: more files that are compiled with it.
+    """
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         aside = Path(directory) / "cpp"
-        shutil.copytree(module.SOURCES, aside, ignore=lambda _, names: {n for n in names if n.endswith(".cc")} - {source})
+        kept = {source, *beside}
+        shutil.copytree(module.SOURCES, aside, ignore=lambda _, names: {n for n in names if n.endswith(".cc")} - kept)
         text = (aside / source).read_text()
         assert not old or text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {source}"
         (aside / source).write_text(text.replace(old, new) if old else text)

@@ -1,4 +1,4 @@
-"""Every kernel's reference path against float64, values and gradients, in both modes."""
+"""Every kernel, on the path that is chosen here, against float64: values and gradients, in both modes."""
 
 from __future__ import annotations
 
@@ -10,56 +10,21 @@ from mindspore import Tensor
 
 from mindport.model import kernels
 from tests.model.kernels.cases import CASES, V, attention, make_attention, normal
-from tests.model.reference import execution
-
-
-def ours(kernel, inputs, count, weight, mode=ms.PYNATIVE_MODE):
-    """Output, and gradients of (output · weight).sum(), of the first `count` inputs."""
-
-    def scalar(*tensors):
-        return (kernel(*tensors) * Tensor(weight)).sum()
-
-    with execution(mode):
-        tensors = [Tensor(x) for x in inputs]
-        gradients = ms.grad(scalar, tuple(range(count)))(*tensors)
-        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-        return kernel(*tensors).asnumpy(), [g.asnumpy() for g in gradients]
-
-
-def exact(formula, inputs, count, seed=5):
-    """The same in float64 by torch, and the weight that makes the scalar."""
-    tensors = [torch.from_numpy(x).double() if x.dtype == np.float32 else torch.from_numpy(x).long() for x in inputs]
-    for x in tensors[:count]:
-        x.requires_grad_()
-    out = formula(*tensors)
-    weight = np.random.default_rng(seed).standard_normal(out.shape).astype(np.float32)
-    (out * torch.from_numpy(weight).double()).sum().backward()
-    return out.detach().numpy(), [x.grad.numpy() for x in tensors[:count]], weight
-
-
-def relative(got, expected):
-    return np.abs(got - expected).max() / max(np.abs(expected).max(), 1e-3)
+from tests.model.kernels.exactness import assert_holds, exact, ours, relative
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_value_and_gradients(name):
-    make, formula, inputs, count = CASES[name]
-    expected, gradients, weight = exact(formula, inputs, count)
-    got, got_gradients = ours(make(), inputs, count, weight)
-    assert got.shape == expected.shape
-    assert relative(got, expected) <= 2e-6
-    assert max(map(relative, got_gradients, gradients)) <= 1e-5
+    make, *case = CASES[name]
+    assert_holds(make(), *case)
 
 
 @pytest.mark.parametrize("name",
                          ["attention after a cache", "attention in a window after a cache", "rope of a part",
                           "rms_norm around zero", "rms_norm", "gelu tanh", "cross_entropy"])  # fmt: skip
 def test_graph_mode_computes_the_same(name):
-    make, formula, inputs, count = CASES[name]
-    expected, gradients, weight = exact(formula, inputs, count)
-    got, got_gradients = ours(make(), inputs, count, weight, ms.GRAPH_MODE)
-    assert relative(got, expected) <= 2e-6
-    assert max(map(relative, got_gradients, gradients)) <= 1e-5
+    make, *case = CASES[name]
+    assert_holds(make(), *case, ms.GRAPH_MODE)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ def test_ascend_takes_its_own_operator(monkeypatch):
         ({"head_dim": 72}, "a multiple of 16 up to 512, not 72"),
         ({"head_dim": 528}, "a multiple of 16 up to 512, not 528"),
         ({"heads": 257}, "at most 256 heads, not 257"),
+        ({"upcast": True}, "no promise of scores in float32"),
     ],
 )
 def test_a_refusal_falls_back_and_says_why(monkeypatch, change, why):

@@ -69,7 +69,7 @@ def every_layer(default: int | None) -> Derived:
         size = _window(raw, default)
         return None if size is None else (size,) * layer_count(raw["num_hidden_layers"])
 
-    return Derived("sliding_window in every layer, null for none", compute, ("sliding_window",))
+    return Derived("sliding_window in every layer, null for none", compute, {"sliding_window": positive_int})
 
 
 def by_layer(raw: Raw) -> tuple[int | None, ...] | None:
@@ -93,7 +93,12 @@ def by_layer(raw: Raw) -> tuple[int | None, ...] | None:
 BY_LAYER = Derived(
     "sliding_window in the layers that layer_types names, else from max_window_layers on",
     by_layer,
-    ("use_sliding_window", "sliding_window", "max_window_layers", "layer_types"),
+    {
+        "use_sliding_window": None,
+        "sliding_window": positive_int,
+        "max_window_layers": whole_number,
+        "layer_types": None,
+    },
 )
 
 WRITTEN_WINDOWS = {

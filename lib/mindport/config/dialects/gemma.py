@@ -16,7 +16,8 @@ SOFTCAP = "capped logits belong to Gemma 2, which is not computed"
 
 def hidden_act(raw: Raw) -> str:
     """transformers 5 computes `hidden_act`; transformers 4 passed it over and computed `hidden_activation`."""
-    now, before = raw.get("hidden_act") or TRAINED, raw.get("hidden_activation") or TRAINED
+    keys = ("hidden_act", "hidden_activation")
+    now, before = (TRAINED if raw.get(key) is None else raw[key] for key in keys)
     if activation(now) != activation(before):
         raise ValueError(
             f"one activation: transformers 5 computes hidden_act {now}, transformers 4 {before}; "
@@ -46,7 +47,7 @@ GEMMA = Dialect(
         "norm_offset": 1,
         "embedding_scale": Derived("√hidden_size", lambda raw: raw["hidden_size"] ** 0.5),
         "hidden_act": Derived("hidden_act, agreeing with hidden_activation", hidden_act,
-                              ("hidden_act", "hidden_activation")),
+                              dict.fromkeys(("hidden_act", "hidden_activation"))),
     },
     refused=(
         *decoder.DENSE, decoder.NO_WINDOW, decoder.NO_LAYER_TYPES,

@@ -30,6 +30,7 @@ GPT2 = Dialect(
         Field("tie_word_embeddings", "tie_word_embeddings", boolean, True),
         Field("scale_attn_weights", "scale_attn_weights", boolean, True),
         Field("scale_attn_by_inverse_layer_idx", "scale_attn_by_inverse_layer_idx", boolean, False),
+        Field("reorder_and_upcast_attn", "upcast_attention", boolean, False),
         Field("embd_pdrop", "embd_pdrop", probability, 0.1),
         Field("attn_pdrop", "attn_pdrop", probability, 0.1),
         Field("resid_pdrop", "resid_pdrop", probability, 0.1),
@@ -51,7 +52,6 @@ GPT2 = Dialect(
     harmless={
         **HARMLESS,
         "n_ctx": "an old name of n_positions; the embedding's rows decide",
-        "reorder_and_upcast_attn": "the same values in float32; in lower precision the reference itself upcasts",
         "summary_type": _SUMMARY,
         "summary_use_proj": _SUMMARY,
         "summary_activation": _SUMMARY,

@@ -7,6 +7,7 @@ from mindport.model.kernels.cross_entropy import cross_entropy
 from mindport.model.kernels.gelu import gelu
 from mindport.model.kernels.global_norm import global_norm
 from mindport.model.kernels.layer_norm import layer_norm
+from mindport.model.kernels.linear import linear
 from mindport.model.kernels.rms_norm import rms_norm
 from mindport.model.kernels.rotary import rope
 from mindport.model.kernels.selector import Choice, choices, choices_table, override
@@ -24,6 +25,7 @@ __all__ = [
     "gelu",
     "global_norm",
     "layer_norm",
+    "linear",
     "override",
     "rms_norm",
     "rope",

@@ -53,7 +53,9 @@ class Reference(Kernel):
         self.logs = tuple(map(math.log, betas))
         self.correction, self.assign, self.sqrt = Correction(), ops.Assign(), ops.Sqrt()
 
-    def construct(self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
+    def construct(
+        self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor
+    ) -> Any:
         size = lr / self.correction(step, self.logs[0])
         root = self.sqrt(self.correction(step, self.logs[1]))
         for i in range(len(self.decay)):
@@ -80,7 +82,9 @@ class Ascend(Kernel):
         self.logs = tuple(math.log(float(np.float32(beta))) for beta in betas)  # the operator rounds its betas
         self.correction, self.update, self.sqrt = Correction(), ops.AdamWeightDecay(), ops.Sqrt()
 
-    def construct(self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
+    def construct(
+        self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor
+    ) -> Any:
         c1, c2 = self.correction(step, self.logs[0]), self.sqrt(self.correction(step, self.logs[1]))
         size, eps = lr * c2 / c1, self.eps * c2
         for i in range(len(self.decay)):
@@ -103,5 +107,7 @@ class Cpu(Kernel):
     def refuses(**settings: object) -> str | None:
         return refusal()
 
-    def construct(self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
+    def construct(
+        self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor
+    ) -> Any:
         return self.update(*parameters, *m, *v, *gradients, self.decay, self.settings, lr, scale, step)

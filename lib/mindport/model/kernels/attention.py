@@ -19,8 +19,9 @@ from mindport.model.kernels.selector import Kernel, select
 
 
 def attention(
-    *, heads: int, kv_heads: int, head_dim: int, scale: float, dropout: float, dtype: str, window: int | None = None
-) -> Kernel:
+    *, heads: int, kv_heads: int, head_dim: int, scale: float, dropout: float, dtype: str, window: int | None = None,
+    upcast: bool = False,
+) -> Kernel:  # fmt: skip
     """softmax(q kᵀ · scale + causal mask) v.
 
     The kernel is called as `(q, k, v, offset=None)`: q (B, T, H, D), k and v (B, S, K, D), S ≥ T → (B, T, H, D);
@@ -32,6 +33,7 @@ def attention(
         dropout: probability of dropping an attention weight in training.
         dtype: of q, k and v.
         window: how many keys a query sees, its own included; None for all before it.
+        upcast: compute q kᵀ in float32 too, and not the softmax alone.
     """
     return select(
         "attention",
@@ -43,6 +45,7 @@ def attention(
         dropout=dropout,
         dtype=dtype,
         window=window,
+        upcast=upcast,
     )
 
 
@@ -53,9 +56,11 @@ class Reference(Kernel):
     before it is added, since the broadcasting addition is several times slower on a CPU.
     """
 
-    def __init__(self, *, scale: float, dropout: float, dtype: str, window: int | None = None, **_: Any) -> None:
+    def __init__(
+        self, *, scale: float, dropout: float, dtype: str, window: int | None = None, upcast: bool = False, **_: Any
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.scale, self.window = scale, window
+        self.scale, self.window, self.upcast = scale, window, upcast
         self.lowest = Tensor(np.finfo(np.float32).min)  # not -inf: a row with nothing to see would be NaN
         self.zero, self.float32 = Tensor(np.float32(0)), ms.float32
         self.arange, self.tile, self.where, self.either = ops.arange, ops.Tile(), ops.where, ops.LogicalOr()
@@ -67,10 +72,12 @@ class Reference(Kernel):
     def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None) -> Tensor:
         b, t, h, d = q.shape
         s, kv = k.shape[1], k.shape[2]
+        if self.upcast:
+            q, k = q.astype(self.float32), k.astype(self.float32)
         q, k, v = self.swap(q * self.scale, self.axes), self.swap(k, self.axes), self.swap(v, self.axes)
         scores = self.scores(q.reshape((b, kv, h // kv * t, d)), k)  # (B, K, H/K·T, S)
         scores = scores.astype(self.float32) + self.mask(b * h, t, s, offset).reshape(scores.shape)
-        weights = self.dropout(self.softmax(scores).astype(q.dtype))
+        weights = self.dropout(self.softmax(scores).astype(v.dtype))
         return self.swap(self.context(weights, v).reshape((b, h, t, d)), self.axes)
 
     def mask(self, copies: int, t: int, s: int, offset: Any) -> Tensor:
@@ -101,8 +108,10 @@ class Ascend(Kernel):
         self.future = Tensor(np.triu(np.ones((self.COMPRESSED, self.COMPRESSED), np.bool_), 1))
 
     @staticmethod
-    def refuses(*, heads: int, head_dim: int, dtype: str, **_: Any) -> str | None:
-        """The limits in the operator's documentation."""
+    def refuses(*, heads: int, head_dim: int, dtype: str, upcast: bool = False, **_: Any) -> str | None:
+        """The limits in the operator's documentation, which does not say in what precision it has the scores."""
+        if upcast:
+            return "no promise of scores in float32"
         if dtype not in ("float16", "bfloat16"):
             return f"float16 and bfloat16, not {dtype}"
         if head_dim % 16 or head_dim > 512:

@@ -92,6 +92,13 @@ static inline Vec exp(Vec x) {
   return choose(x != x, x, p);
 }
 
+// The same where its ends do not matter: no less than 1.3e-38, no more than 1.6e38.
+static inline Vec exp_inside(Vec x) {
+  Ints k;
+  Vec p = exp_parts(within(x, -87.33654f, 88.f), &k);
+  return p * as_floats((k + 127) << 23);
+}
+
 // 2^x for x <= 0 within 2.2e-7 of itself: for softmax, whose largest exponent is 0. Below 2^-126 it fades to exactly 0
 // at -127, where the bits of 2^0 and of the shift cancel; NaN stays.
 static inline Vec exp2_negative(Vec x) {
@@ -126,13 +133,6 @@ static inline void transpose(Vec (&x)[LANES]) {
         x[i + size] = __builtin_shuffle(a, b, lower);
       }
   }
-}
-
-// The same where its ends do not matter: no less than 1.3e-38, no more than 1.6e38.
-static inline Vec exp_inside(Vec x) {
-  Ints k;
-  Vec p = exp_parts(within(x, -87.33654f, 88.f), &k);
-  return p * as_floats((k + 127) << 23);
 }
 
 static inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp_inside(-x)); }

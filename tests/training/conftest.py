@@ -1,0 +1,3 @@
+"""The models of the model's tests."""
+
+from tests.model.conftest import pair  # noqa: F401
