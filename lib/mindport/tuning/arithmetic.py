@@ -72,8 +72,7 @@ class ArithmeticReport(Result):
 
     def tables(self) -> tuple[Table, ...]:
         rows = [
-            (c.id, c.says, f"{c.bound * (c.bound != '=')}{c.claimed:,.4g} {c.unit}", f"{c.recomputed:,.4g} {c.unit}",
-             c.how, c.verdict)
+            (c.id, c.says, _figure(c.claimed, c.unit), _figure(c.recomputed, c.unit), c.how, c.verdict)
             for c in self.claims
         ]  # fmt: skip
         return (Table("claims recomputed", ("id", "claim", "claimed", "recomputed", "from", "verdict"), rows),)
@@ -82,6 +81,10 @@ class ArithmeticReport(Result):
         how = "each figure recomputed from the other numbers of the same article, or from a formula that is given"
         return (Property("performance tables of articles are held to their own numbers", "verified", how,
                          self.headline()),)  # fmt: skip
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
 def layer_growth(hidden: int, tokens: int, ratio: float = 4.0) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
-from mindport.tuning.study import Figures, figures, form, study
+from mindport.tuning.study import Figures, figures, form, milliseconds, study
 from mindport.tuning.workload import cut_model, effort, shaped
 
 WHOLE = 4  # sequences of the large batch
@@ -41,7 +41,7 @@ class Batching(Result):
         return "; ".join(parts) + ("; same gradients" if self.ok else "; NOT THE SAME GRADIENTS")
 
     def tables(self) -> tuple[Table, ...]:
-        rows = [(way.name, round(self.tokens / way.seconds), f"{1e3 * way.seconds:.3g}", round(way.memory),
+        rows = [(way.name, round(self.tokens / way.seconds), milliseconds(way.seconds), round(way.memory),
                  way.loss_error, way.gradient_error, way.state) for way in self.ways]  # fmt: skip
         columns = ("batch", "tokens/s", "ms a step", "memory MB", "loss off by", "gradient off by", "state")
         return (Table(f"batch and accumulation: {self.workload}", columns, rows),)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
-from mindport.tuning.study import Figures, figures, form, study
+from mindport.tuning.study import Figures, figures, form, milliseconds, study
 from mindport.tuning.workload import cut_model, effort, shaped
 
 RIGHT = "right"
@@ -38,7 +38,7 @@ class Faults(Result):
 
     def _row(self, step: Figures) -> tuple[object, ...]:
         state = "pass" if step is self.steps[0] else "missed" if step.same else "caught"
-        times = (f"{1e3 * step.seconds:.3g}", step.seconds / self.steps[0].seconds)
+        times = (milliseconds(step.seconds), step.seconds / self.steps[0].seconds)
         return (step.name, *times, step.loss_error, step.gradient_error, state)
 
     def properties(self) -> tuple[Property, ...]:

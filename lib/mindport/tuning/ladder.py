@@ -17,10 +17,10 @@ from mindport.tuning.case import Case
 from mindport.tuning.contestant import Contestant
 from mindport.tuning.peers import NAIVE, TORCH
 from mindport.tuning.shapes import Workload
-from mindport.tuning.study import GRADIENT_LIMIT, LOSS_LIMIT, Figures, absent, figures, form, study
+from mindport.tuning.study import GRADIENT_LIMIT, LOSS_LIMIT, Figures, absent, figures, form, milliseconds, study
 from mindport.tuning.workload import TRANSLATED, cut_model, effort, has_peers
 
-NORMS = ("layer_norm", "rms_norm", "gelu", "swiglu", "rope")
+NORMS = ("layer_norm", "rms_norm", "gelu", "geglu", "silu", "swiglu", "rope")
 ADDED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("+ fused attention", ("attention",)),
     ("+ fused norms, activation, rotary", NORMS),
@@ -89,7 +89,7 @@ class Ladder(Result):
         rows = [(rung.name, *(rung.kernels.get(name) for name in names)) for rung in self.rungs if rung.kernels]
         return Table("the path of each kernel", ("rung", *names), rows)
 
-    def milliseconds(self) -> dict[str, float]:
+    def medians(self) -> dict[str, float]:
         """Rung → median, for the plot."""
         return {rung.name: 1e3 * rung.seconds for rung in self.rungs}
 
@@ -98,9 +98,9 @@ class Ladder(Result):
         return {PEER: 1e3 * self.torch.seconds} if self.torch else {}
 
     def _row(self, rung: Figures) -> tuple[Any, ...]:
-        times = f"{1e3 * rung.fastest:.3g} – {1e3 * rung.slowest:.3g}"
+        times = f"{milliseconds(rung.fastest)} – {milliseconds(rung.slowest)}"
         beside = rung.seconds / self.torch.seconds if self.torch else None
-        return (rung.name, f"{1e3 * rung.seconds:.3g}", times, self.rungs[0].seconds / rung.seconds, beside,
+        return (rung.name, milliseconds(rung.seconds), times, self.rungs[0].seconds / rung.seconds, beside,
                 round(rung.memory), rung.loss_error, rung.gradient_error, rung.state)  # fmt: skip
 
 

@@ -7,7 +7,6 @@ images, the fast one.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
+from mindport.tuning.case import Timing
 from mindport.tuning.isolated import isolated
 from mindport.tuning.workload import cut_model, effort
 
@@ -24,15 +24,14 @@ USUAL, COPIED, FRONT, IMAGE = (
 )  # fmt: skip
 LIMIT = 1e-5  # relative, between layouts
 ROUNDS = {"smoke": 31, "small": 21, "full": 21}
-NOISE = 0.05  # a layout must be faster by more than this to confirm the claim
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One layout: the median in seconds, and the largest relative difference from the usual one's result."""
+    """One layout: seconds of its calls, and the largest relative difference from the usual one's result."""
 
     layout: str
-    seconds: float
+    seconds: Timing
     error: float
 
 
@@ -52,20 +51,24 @@ class Layout(Result):
     def claim(self) -> str:
         """What became of "another layout is faster"."""
         usual, *others = self.layouts
-        best = min(others, key=lambda each: each.seconds)
-        if best.seconds < (1 - NOISE) * usual.seconds:
-            return f"confirmed here: {best.layout} takes {best.seconds / usual.seconds:.2f} of the time"
-        return f"refuted here: the best other one takes {best.seconds / usual.seconds:.2f} times as long"
+        best = min(others, key=lambda each: each.seconds.median)
+        ratio = f"{best.layout} takes {best.seconds.median / usual.seconds.median:.2f} of the time"
+        if best.seconds.upper_quartile < usual.seconds.lower_quartile:
+            return f"confirmed here: {ratio}"
+        apart = usual.seconds.upper_quartile < best.seconds.lower_quartile
+        return f"refuted here: the best other one, {ratio}" if apart else f"undecided here, within the spread: {ratio}"
 
     def headline(self) -> str:
         return f"“another layout than (B, T, d) is faster” is {self.claim}"
 
     def tables(self) -> tuple[Table, ...]:
-        usual = self.layouts[0].seconds
-        rows = [(each.layout, f"{1e3 * each.seconds:.3g}", each.seconds / usual, each.error) for each in self.layouts]
+        usual = self.layouts[0].seconds.median
+        rows = [(e.layout, f"{1e3 * e.seconds.median:.3g}", e.seconds.median / usual,
+                 f"{1e3 * e.seconds.lower_quartile:.3g} – {1e3 * e.seconds.upper_quartile:.3g}", e.error)
+                for e in self.layouts]  # fmt: skip
         b, t, d, f = self.shape
         title = f"norm and linear map, B {b}, T {t}, d {d} → {f}"
-        return (Table(title, ("layout", "ms", "× the usual", "off by"), rows),)
+        return (Table(title, ("layout", "ms", "× the usual", "quartiles", "off by"), rows),)
 
     def properties(self) -> tuple[Property, ...]:
         how = "a norm over d and a linear map in four layouts, Graph mode, in turn, equal results; forward only"
@@ -84,11 +87,12 @@ def compare_layouts(directory: Path | str, size: str, allow: Sequence[str] = ())
     """
     chosen, config = effort(size), cut_model(directory, size, allow).config
     shape = (chosen.batch, chosen.tokens, config.hidden_size, config.intermediate_size)
-    return Layout(shape, tuple(Timed(*row) for row in isolated(measure, *shape, ROUNDS[size])))
+    rows = isolated(measure, *shape, ROUNDS[size])
+    return Layout(shape, tuple(Timed(name, Timing.of(seconds), error) for name, seconds, error in rows))
 
 
-def measure(b: int, t: int, d: int, f: int, rounds: int) -> list[tuple[str, float, float]]:
-    """Layout, median seconds, error; run in a process of its own."""
+def measure(b: int, t: int, d: int, f: int, rounds: int) -> list[tuple[str, list[float], float]]:
+    """Layout, seconds of its calls, error; run in a process of its own."""
     import mindspore as ms
     import numpy as np
 
@@ -111,14 +115,14 @@ def _call(cell: Any, x: Any) -> Callable[[], Any]:
     return lambda: cell(x).asnumpy()
 
 
-def _in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+def _in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             start = time.perf_counter()
             call()
             seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(found) for name, found in seconds.items()}
+    return seconds
 
 
 def _cells(w: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from mindport.errors import BackendError
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.tuning.isolated import isolated
-from mindport.tuning.study import Figures, figures, form, study
+from mindport.tuning.study import Figures, figures, form, milliseconds, study
 from mindport.tuning.workload import cut_model, effort, shaped
 
 LEVELS = {
@@ -54,7 +54,7 @@ class Precision(Result):
         return f"time beside float32: {times}; {refusal}"
 
     def tables(self) -> tuple[Table, ...]:
-        rows = [(level.name, LEVELS[level.name], f"{1e3 * level.seconds:.3g}", round(level.memory), level.loss_error,
+        rows = [(level.name, LEVELS[level.name], milliseconds(level.seconds), round(level.memory), level.loss_error,
                  level.gradient_error) for level in self.levels]  # fmt: skip
         rows.append(("bfloat16", self.bfloat16 or "computes", None, None, None, None))
         columns = ("level", "in float16", "ms a step", "memory MB", "loss off by", "gradient off by")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
-from mindport.tuning.study import Figures, figures, form, study
+from mindport.tuning.study import Figures, figures, form, milliseconds, study
 from mindport.tuning.workload import cut_model, effort, shaped
 
 MODES = {"pynative": "PyNative", "graph": "Graph"}
@@ -43,7 +43,7 @@ class Recompute(Result):
         return [(mode, *self.ways[2 * i : 2 * i + 2]) for i, mode in enumerate(MODES.values())]
 
     def tables(self) -> tuple[Table, ...]:
-        rows = [(way.name, f"{1e3 * way.seconds:.3g}", round(way.memory), way.loss_error, way.gradient_error, way.state)
+        rows = [(way.name, milliseconds(way.seconds), round(way.memory), way.loss_error, way.gradient_error, way.state)
                 for way in self.ways]  # fmt: skip
         columns = ("activations", "ms a step", "memory MB", "loss off by", "gradient off by", "state")
         return (Table(f"recompute: {self.workload}", columns, rows),)

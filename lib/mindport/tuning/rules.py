@@ -35,7 +35,7 @@ class Rule:
 
 RULES = (
     Rule("the first step takes long, later ones are quick", "fix the shapes: pad, or bucket the lengths",
-         "Graph mode compiles once for every new shape", "shapes"),
+         "Graph mode compiles once for every new shape", "lengths"),
     Rule("every step takes long, the processor waits", "one nn.Cell for the whole step, in Graph mode",
          "operator by operator, Python and the launches cost more than small products do", "ladder"),
     Rule("most of the time is attention", "the fused attention kernel; never a T × T array",
@@ -55,9 +55,9 @@ RULES = (
     Rule("the batch was multiplied by k", "multiply the learning rate by k, and warm up",
          "the mean over k times as many tokens is less noisy; a rule of thumb, to be tried", "batching"),
     Rule("somebody advises another layout of [B, S, H]", "measure it, and count the transposes",
-         "linear maps and norms run over the last axis; every other order pays for copies", "layout"),
+         "linear maps and norms take the last axis as it lies; a gain elsewhere may be lost in copies", "layout"),
     Rule("a change is faster", "compare loss and gradients before you believe it",
-         "leaving work out is the easiest speed-up", "fault"),
+         "leaving work out is the easiest speed-up", "faults"),
     Rule("an article promises a factor", "multiply its own numbers first",
          "a table that contradicts itself needs no benchmark", "arithmetic"),
     Rule("graph-kernel fusion (enable_graph_kernel) fails to compile", "switch it off again and go on",
@@ -123,7 +123,11 @@ class DecisionRules(Result):
         for rule, state in zip(RULES, self.states, strict=True):
             if rule.symptom == symptom:
                 return Advice(rule, state)
-        raise UsageError("there is no rule for this symptom", got=symptom, expected="one of `symptoms()`")
+        raise UsageError(
+            "there is no rule for this symptom",
+            got=symptom,
+            expected="a symptom of the table, or one that the widget lists",
+        )
 
 
 def symptoms() -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from mindport.tuning.shapes import Workload
 from mindport.tuning.workload import Effort
 
 FORMS = "mindport.tuning.forms"  # imported in the contestants' own processes
-KERNELS = ("attention", "linear", "rms_norm", "layer_norm", "rope", "gelu", "swiglu", "cross_entropy", "global_norm",
-           "adamw")  # fmt: skip
+KERNELS = ("attention", "linear", "rms_norm", "layer_norm", "rope", "gelu", "geglu", "silu", "swiglu",
+           "cross_entropy", "global_norm", "adamw")  # fmt: skip
 LOSS_LIMIT, GRADIENT_LIMIT = 1e-5, 1e-4  # relative; the gradients' is over the largest value of each parameter
 LIMITS = {"loss": LOSS_LIMIT, "": GRADIENT_LIMIT}
 
@@ -55,6 +55,12 @@ class Figures:
     @property
     def state(self) -> str:
         return "pass" if self.same else "failed"
+
+
+def milliseconds(seconds: float) -> str:
+    """Three digits, never as a power of ten."""
+    value = 1e3 * seconds
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def form(name: str, workload: Workload, *, optional: bool = False, **settings: Any) -> Contestant:
