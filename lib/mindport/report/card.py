@@ -147,7 +147,7 @@ class Report(Result):
 
 
 def gather(out: str | Path) -> Report:
-    """Read every record of a run; steps 00 to 03 that left none appear on the card as not verified.
+    """Read every record of a run; steps that left none appear on the card as not verified.
 
     Raises:
         FileError: `out` is not a directory, or a record in it is damaged.

@@ -57,7 +57,7 @@ def step(
     fast = [kernel for kernel in fast if not (fault == MASK and kernel == "attention")]
     with _plain(fast):
         whole = _build(_changed(from_dict(config), fault), recompute, pieces, amp)
-    _check(needs)
+    check_paths(needs, kernels.choices())
     if fault == MASK:
         _unmask(whole)
     return _built(whole, Tensor(shapes.batch(batch, tokens, config["vocab_size"])))
@@ -120,8 +120,13 @@ def _plain(fast: Sequence[str]) -> Iterator[None]:
         yield
 
 
-def _check(needs: Sequence[str]) -> None:
-    chosen = [choice for choice in kernels.choices() if choice.kernel in needs]
+def check_paths(needs: Sequence[str], choices: Sequence[kernels.Choice]) -> None:
+    """Stop when none of the kernels that a form is about is computed any faster here.
+
+    Raises:
+        BackendError: the reasons, one a kernel.
+    """
+    chosen = [choice for choice in choices if choice.kernel in needs]
     if needs and all(choice.path == "reference" for choice in chosen):
         why = "; ".join(f"{choice.kernel}, {choice.reason}" for choice in chosen)
         raise BackendError(why or f"this model has no {' or '.join(needs)} to replace")

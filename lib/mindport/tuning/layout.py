@@ -96,11 +96,12 @@ def measure(b: int, t: int, d: int, f: int, rounds: int) -> list[tuple[str, list
     import mindspore as ms
     import numpy as np
 
+    from mindport.tuning.layout_cells import Copied, Front, Image, Usual
     from mindport.tuning.shapes import normal
 
     ms.set_context(mode=ms.GRAPH_MODE)
-    x = normal("x", (b, t, d))
-    cells = _cells(normal("w", (f, d), d**-0.5))
+    x, w = normal("x", (b, t, d)), normal("w", (f, d), d**-0.5)
+    cells = {USUAL: Usual(w), COPIED: Copied(w), FRONT: Front(w), IMAGE: Image(w)}
     front = np.ascontiguousarray(x.transpose(0, 2, 1))  # (B, d, T)
     inputs = {USUAL: x, COPIED: front, FRONT: front, IMAGE: front[..., None]}
     calls = {name: _call(cells[name], ms.Tensor(array)) for name, array in inputs.items()}
@@ -123,62 +124,3 @@ def _in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list
             call()
             seconds[name].append(time.perf_counter() - start)
     return seconds
-
-
-def _cells(w: Any) -> dict[str, Any]:
-    """One cell a layout; each takes its layout and gives it back."""
-    import mindspore as ms
-    from mindspore import Tensor, nn, ops
-
-    class Norm(nn.Cell):
-        """x / root mean square, over one axis."""
-
-        def __init__(self, axis: int) -> None:
-            super().__init__()
-            self.mean, self.rsqrt, self.axis = ops.ReduceMean(keep_dims=True), ops.Rsqrt(), axis
-
-        def construct(self, x: Tensor) -> Tensor:
-            return x * self.rsqrt(self.mean(x * x, self.axis) + 1e-5)
-
-    class Usual(nn.Cell):
-        """(B, T, d) → (B, T, f)."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm, self.matmul, self.w = Norm(-1), ops.MatMul(transpose_b=True), ms.Parameter(Tensor(w))
-
-        def construct(self, x: Tensor) -> Tensor:
-            y = self.matmul(self.norm(x).reshape((-1, x.shape[-1])), self.w)
-            return y.reshape((x.shape[0], x.shape[1], -1))
-
-    class Copied(Usual):
-        """(B, d, T) → (B, f, T), through the usual layout."""
-
-        def construct(self, x: Tensor) -> Tensor:
-            b, d, t = x.shape
-            y = self.matmul(self.norm(x.transpose((0, 2, 1))).reshape((-1, d)), self.w)
-            return y.reshape((b, t, -1)).transpose((0, 2, 1))
-
-    class Front(nn.Cell):
-        """(B, d, T) → (B, f, T): W · x, without a copy."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm, self.w = Norm(1), ms.Parameter(Tensor(w[None]))
-            self.matmul, self.tile = ops.BatchMatMul(), ops.Tile()
-
-        def construct(self, x: Tensor) -> Tensor:
-            return self.matmul(self.tile(self.w, (x.shape[0], 1, 1)), self.norm(x))
-
-    class Image(nn.Cell):
-        """(B, d, T, 1) → (B, f, T, 1)."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm, self.w = Norm(1), ms.Parameter(Tensor(w[:, :, None, None]))
-            self.convolution = ops.Conv2D(w.shape[0], 1)
-
-        def construct(self, x: Tensor) -> Tensor:
-            return self.convolution(self.norm(x), self.w)
-
-    return {USUAL: Usual(), COPIED: Copied(), FRONT: Front(), IMAGE: Image()}
