@@ -289,7 +289,8 @@ def test_links_are_not_followed(tmp_path):
 def test_a_directory_being_written_is_locked_and_its_mark_does_not_stay(tmp_path):
     with atomic_directory(tmp_path / "model") as aside:
         (aside / "file").write_text("half")
-        assert (aside / MARK).read_text() == f"{socket.gethostname()} {os.getpid()}\n"
+        assert (aside.parent / MARK).read_text() == f"{socket.gethostname()} {os.getpid()}\n"
+        assert [path.name for path in aside.iterdir()] == ["file"]
         assert sweep(tmp_path / "model") == [] and (aside / "file").exists()
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["file"]
 
@@ -300,6 +301,6 @@ def test_where_the_disk_knows_no_locks_nothing_is_marked(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with atomic_directory(tmp_path / "model") as aside:
-        assert not (aside / MARK).exists()
+        assert not (aside.parent / MARK).exists()
     part = left(tmp_path, mark=OURS)
     assert sweep(tmp_path / "model") == [] and part.exists()

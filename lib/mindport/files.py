@@ -1,7 +1,9 @@
 """Files that are either whole or absent: written aside, flushed to the disk, then renamed.
 
-.model.x1y2.part     a directory being written, locked by its process and marked as ours; it becomes `model`
-.model.x1y2.part     the same, its lock gone with a process that was killed: `sweep` removes it
+    .model.x1y2.part/whole           a directory being written; it becomes `model`
+    .model.x1y2.part/.mindport-part  says that it is ours; the folder is locked
+
+The system drops the lock when the process ends: what is marked and not locked, `sweep` removes.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any
 
 from mindport.errors import FileError
 
-MARK = ".mindport-part"  # in a directory being written: on which machine, and by which process
+MARK = ".mindport-part"  # on which machine, and by which process
 _DO = {
     errno.ENOSPC: "free some space, or name another disk",
     errno.EDQUOT: "free some space, or name another disk",
@@ -65,18 +67,18 @@ def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     with _write_errors(path):
         _check_target(path, overwrite)
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
         try:
-            with _held(aside):
+            with _held(part):
+                aside = part / "whole"
+                aside.mkdir()
                 yield aside
-            aside.chmod(0o777 & ~_umask())
-            for file in aside.rglob("*"):
-                flush(file)
-            flush(aside)
-            _swap(aside, path, overwrite)
-            flush(path.parent)
+                for file in (*aside.rglob("*"), aside):
+                    flush(file)
+                _swap(aside, path, overwrite)
+                flush(path.parent)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def sweep(path: Path) -> list[Path]:
@@ -161,18 +163,17 @@ def flush(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _held(aside: Path) -> Iterator[None]:
-    """Lock a directory for the time of the block, then mark it; the system drops the lock when the process ends.
+def _held(part: Path) -> Iterator[None]:
+    """Lock a folder for the time of the block, then mark it; the system drops the lock when the process ends.
 
     Where the disk knows no locks there is no mark either, and nobody will sweep it.
     """
-    descriptor, mark = os.open(aside, os.O_RDONLY), aside / MARK
+    descriptor = os.open(part, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mark.write_text(f"{socket.gethostname()} {os.getpid()}\n", encoding="utf-8")
+            (part / MARK).write_text(f"{socket.gethostname()} {os.getpid()}\n", encoding="utf-8")
         yield
-        mark.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 

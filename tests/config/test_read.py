@@ -157,6 +157,9 @@ def test_attention_bias_is_one_key_for_two_fields(write):
             "posit",
         ),
         ({"is_decoder": True}, "is_decoder", "refused", "cross-attention"),
+        ({"rms_norm_eps": None}, "rms_norm_eps", "refused", "leave the key out for the default, 1e-06"),
+        ({"tie_word_embeddings": None}, "tie_word_embeddings", "refused", "null says nothing"),
+        ({"hidden_act": None}, "hidden_act", "refused", "null says nothing"),
     ],
 )
 def test_a_bad_key_stops_and_says_why(write, changes, key, state, fragment):

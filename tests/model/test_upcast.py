@@ -69,9 +69,10 @@ def _error(upcast):
     wide = [torch.from_numpy(x.astype(np.float64)) for x in (q, k, v)]
     exact = torch.nn.functional.scaled_dot_product_attention(*wide, is_causal=True, enable_gqa=True).numpy()
     settings = {"heads": 4, "kv_heads": 2, "head_dim": 16, "scale": 0.25, "dropout": 0.0, "dtype": "float16"}
-    got = kernels.attention(**settings, upcast=upcast)(*(Tensor(x) for x in (q, k, v)))
+    given = (Tensor(np.ascontiguousarray(x.swapaxes(1, 2))) for x in (q, k, v))  # (B, T, heads, D)
+    got = kernels.attention(**settings, upcast=upcast)(*given)
     assert got.dtype == ms.float16
-    return np.abs(got.asnumpy().astype(np.float64) - exact).max()
+    return np.abs(got.asnumpy().astype(np.float64).swapaxes(1, 2) - exact).max()
 
 
 def test_our_scores_are_not_rounded_and_would_be():

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
@@ -21,6 +21,7 @@ ARRAY = st.one_of(
 NAMES = st.text("abc/._", min_size=1, max_size=8).filter(lambda name: not name.startswith("missed/"))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(NAMES, ARRAY, max_size=6))
 def test_arrays_come_back_bit_for_bit(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("trace") / "trace"

@@ -134,7 +134,7 @@ def test_the_schedule_off_by_one_is_seen(pair, expected):
 def test_gradients_clipped_after_the_step_are_seen(pair, expected):
     """The norm of the first step is right; the weights then move by more than they should."""
     got = Ours(pair("llama"), 6, max_norm=None).rows
-    assert error(got[0], expected("llama").rows) <= LIMIT
+    assert error(got[:1], expected("llama").rows) <= LIMIT
     assert error(got[:, 0], expected("llama").rows[:, 0]) > 10 * LIMIT
 
 
@@ -149,9 +149,8 @@ def test_a_fault_planted_into_the_optimizer_is_seen(pair, expected, old, new):
 
 
 def test_l2_instead_of_decay_is_seen(pair, ours):
-    assert (
-        error(ours("llama", "pynative").rows[:, 0], Expected(pair("llama"), torch.optim.Adam).rows[:, 0]) > 10 * LIMIT
-    )
+    adam = Expected(pair("llama"), torch.optim.Adam).rows
+    assert error(ours("llama", "pynative").rows[:, 0], adam[:, 0]) > 10 * LIMIT
 
 
 def test_resume_is_to_the_bit(pair):

@@ -83,11 +83,14 @@ def test_gpt2_and_its_translation_train_alike_and_a_wrong_scale_shows_in_the_los
 
 
 def test_knobs(monkeypatch):
-    """Every knob in PyNative, which compiles nothing."""
+    """The formulations and two kernels, in PyNative, which compiles nothing."""
+    probe = knobs._paths
+    some = {"attention", "swiglu"}
+    monkeypatch.setattr(knobs, "_paths", lambda w: {name: path for name, path in probe(w).items() if name in some})
     monkeypatch.setattr(knobs, "MODES", ("pynative",))
     made = bench("knobs", quick=True)
     (case,) = made.cases
-    paths = {row[0]: row[1] for row in case.about[knobs.BEST]["kernels"]}
+    paths = {row[0]: row[1] for row in case.about[knobs.BEST]["kernels"] if row[0] in some}
     expected = {f"{kernel}: reference" for kernel, path in paths.items() if path != "reference"}
     assert made.ok and set(case.ratios) == expected | set(knobs.FORMULATIONS)
     assert set(case.absent) == {f"{kernel}: reference" for kernel, path in paths.items() if path == "reference"}

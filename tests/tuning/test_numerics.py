@@ -18,7 +18,7 @@ def test_the_error_is_relative_to_the_largest_value():
 
 @pytest.mark.parametrize("ours", [{}, {"y": Y[:2]}, {"y": Y * np.nan}], ids=["missing", "other shape", "NaN"])
 def test_what_cannot_be_compared_is_a_mismatch(ours):
-    assert not agree("torch", ours, {"y": Y}, {"": 1.0})[0].ok
+    assert not agree("torch", ours, {"y": Y}, {"": float("inf")})[0].ok
 
 
 def test_a_value_that_only_ours_has_is_a_mismatch():

@@ -443,9 +443,10 @@ def _kill(process: subprocess.Popen[str]) -> None:
 def test_what_a_killed_conversion_leaves_does_not_load_and_is_swept_by_the_next(half_way: Any, tmp_path: Path) -> None:
     process, source, part = half_way
     _kill(process)
-    assert not (tmp_path / "ms").exists() and (part / "model.safetensors").exists()
-    with pytest.raises(FileError, match="interrupted conversion"):
-        load(part)
+    assert not (tmp_path / "ms").exists() and (part / "whole/model.safetensors").exists()
+    for place in (part, part / "whole"):
+        with pytest.raises(FileError, match="interrupted conversion"):
+            load(place)
     report = convert(source, tmp_path / "ms", **QUIET)
     assert report.ok and len(load(tmp_path / "ms")) == 30
     (note,) = (note for note in report.notes if part.name in note)
@@ -457,7 +458,7 @@ def test_a_conversion_that_is_at_work_is_not_swept(half_way: Any, tmp_path: Path
     process, source, part = half_way
     report = convert(source, tmp_path / "ms", **QUIET)
     (note,) = (note for note in report.notes if part.name in note)
-    assert "still at work" in note and (part / "model.safetensors").exists() and process.poll() is None
+    assert "still at work" in note and (part / "whole/model.safetensors").exists() and process.poll() is None
 
 
 def test_only_the_left_overs_of_the_same_target_are_swept(half_way: Any, tmp_path: Path) -> None:

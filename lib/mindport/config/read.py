@@ -152,6 +152,9 @@ def _constant(name: str, value: Any, raw: Mapping[str, Any], dialect: Dialect) -
 def _field(field: Field, raw: Mapping[str, Any], dialect: Dialect, faults: Faults) -> FieldSource:
     """Value and source of one field; a bad value goes into `faults`."""
     value = raw.get(field.key)
+    if value is None and field.key in raw and _means_nothing(field):
+        faults.setdefault(field.key, f"null says nothing; leave the key out for the default, {field.absent!r}")
+        return FieldSource(field.name, None, "unusable", f"see {field.key}")
     if value is None:
         field = replace(field, absent=field.null) if field.null and field.key in raw else field
         return _absent(field, raw, dialect)
@@ -160,6 +163,12 @@ def _field(field: Field, raw: Mapping[str, Any], dialect: Dialect, faults: Fault
     except ValueError as expected:
         faults.setdefault(field.key, f"expected {expected}")
         return FieldSource(field.name, None, "unusable", f"see {field.key}")
+
+
+def _means_nothing(field: Field) -> bool:
+    """Whether null is no value of this key: the reference refuses it where the class has a plain default."""
+    plain = not isinstance(field.absent, (Derived, Mapping)) and field.absent not in (REQUIRED, None)
+    return plain and not field.null
 
 
 def _absent(field: Field, raw: Mapping[str, Any], dialect: Dialect) -> FieldSource:

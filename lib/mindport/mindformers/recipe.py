@@ -11,9 +11,10 @@ from mindport.errors import UsageError
 from mindport.mindformers.data import UNKNOWN
 
 
-def _share(value: Any) -> None:
+def _share(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError("a number from 0 up to, not including, 1")
+    return float(value)
 
 
 _SENSE: dict[str, Callable[[Any], object]] = {

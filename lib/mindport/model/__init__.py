@@ -1,5 +1,6 @@
 """Step 02–03: the GPT in MindSpore, its kernels, and loading converted weights into it."""
 
+from mindport.model import openmp  # noqa: F401  (first: before MindSpore is imported)
 from mindport.model.device import settle
 from mindport.model.generate import greedy
 from mindport.model.gpt import GPT

@@ -45,5 +45,5 @@ class TrainStep(nn.Cell):
 def _check(model: nn.Cell, optimizer: AdamW) -> None:
     trained, given = ({w.name for w in weights} for weights in (model.trainable_params(), optimizer.weights))
     if trained != given:
-        raise UsageError("the optimizer's weights are not the trainable ones of the model", got=some(sorted(given - trained)),
-                         expected=some(sorted(trained - given)), do="AdamW(model.trainable_params())")  # fmt: skip
+        raise UsageError("the optimizer's weights are not the trainable ones of the model",
+                         where=some(sorted(trained ^ given)), do="AdamW(model.trainable_params())")  # fmt: skip

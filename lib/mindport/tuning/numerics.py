@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MISSING = float("inf")
+MISSING = float("nan")  # within no limit
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Agreement:
     Attributes:
         peer: the contestant.
         value: what was compared ("dq", "loss 3").
-        error: max |ours − peer| / max |peer|; infinite when one of the two does not have it in this shape.
+        error: max |ours − peer| / max |peer|; NaN when one of the two does not have it in this shape.
         limit: the largest error at which the two have computed the same.
     """
 

@@ -1,7 +1,9 @@
 """What this machine can reach, in GFLOP/s: the share of it that a program gets is what is left to gain.
 
-fma_peak(2)     multiplications and additions in registers that wait for nothing; the CPU can do no more
-gemm_peak(2)    our matrix product at sizes that suit it; a training step can do no more
+    fma_peak(2)     multiplications and additions in registers that wait for nothing; the CPU can do no more
+    gemm_peak(2)    our matrix product at sizes that suit it; a training step can do no more
+
+Both are by the wall clock, so what else the machine does counts against them.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def load(directory: Path | str, names: Iterable[str] | None = None, check: bool 
 def open_converted(directory: Path | str, names: Iterable[str] | None = None, check: bool = True) -> Weights:
     """As `load`, for a directory under any target's names, which the mapping then has."""
     directory = Path(directory)
-    if directory.name.startswith(".") and directory.name.endswith(".part"):
+    if any(place.name.startswith(".") and place.name.endswith(".part") for place in (directory, directory.parent)):
         raise FileError("an interrupted conversion: it may be incomplete", where=directory,
                         do="remove it and convert again")  # fmt: skip
     manifest = read_manifest(directory)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import numpy as np
@@ -22,13 +21,16 @@ def angles(function, tokens: int = T) -> np.ndarray:
     return function(np.arange(tokens)[:, None] * 0.7 ** np.arange(D // 2))[None].astype(np.float32)
 
 
-def attention(q, k, v, scale=0.37, offset=None, window=None):
+def attention(q, k, v, scale=0.37, offset=None, window=None, lengths=None):
     k, v = (x.repeat_interleave(q.shape[2] // x.shape[2], 2) for x in (k, v))
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     t, s = q.shape[2], k.shape[2]
     last = torch.arange(t)[:, None] + (s - t if offset is None else offset)
-    hidden = (torch.arange(s) > last) | (torch.arange(s) <= last - (window or s))
-    return ((q @ k.mT * scale).masked_fill(hidden, -math.inf).softmax(-1) @ v).transpose(1, 2)
+    hidden = (torch.arange(s) > last) | (torch.arange(s) <= last - window if window else last < 0)
+    if lengths is not None:
+        hidden = hidden | (last >= torch.as_tensor(lengths).reshape(-1, 1, 1, 1))
+    weights = (q @ k.mT * scale).masked_fill(hidden, -1e300).softmax(-1).masked_fill(hidden, 0)
+    return (weights @ v).transpose(1, 2)
 
 
 def rms_norm(x, weight, eps=1e-3, offset=0):

@@ -57,6 +57,7 @@ ATTENTION = (  # B, T, S, H, K, D, window, offset, real tokens of each sequence 
     (1, 3, 200, 2, 2, 128, ENDLESS, 5, (ENDLESS,)), (3, 40, 40, 2, 1, 256, ENDLESS, ALIGNED, (0, 1, 40)),
     (1, 1000, 1000, 1, 1, 8, 100, ALIGNED, (999,)), (1, 0, 4, 2, 1, 16, ENDLESS, 0, (ENDLESS,)),
 )  # fmt: skip
+PRODUCTS = ((1, 1, 1), (7, 11, 3), (1, 65, 1000), (65, 130, 70), (3, 1000, 24), (0, 8, 8), (250, 33, 300))  # rows, N, K
 LOGITS = ((1, 1), (7, 11), (5, 65), (3, 1000), (4, 2500))
 TENSORS = ((1,), (7, 11), (0,), (20_000,), (3, 5, 2))
 HEADS = ((1, 1, 1, 8, 4), (2, 7, 3, 24, 12), (1, 65, 2, 80, 3), (2, 5, 1, 128, 64), (1, 3, 2, 7, 0), (0, 1, 1, 2, 1))
@@ -85,6 +86,18 @@ def attention(grad: bool) -> list[list[Array]]:
     return cases
 
 
+def linear(name: str) -> list[list[Array]]:
+    cases = []
+    for rows, n, k in PRODUCTS:
+        x, weight, y, bias = f(rows, k), f(n, k), f(rows, n), f(n)
+        cases += {
+            "linear": [[x, weight, y], [x, weight, bias, y]],
+            "linear_grad_input": [[y, weight, x]],
+            "linear_grad_weight": [[y, x, weight], [y, x, weight, bias]],
+        }[name]
+    return cases
+
+
 def cross_entropy(grad: bool) -> list[list[Array]]:
     cases = []
     for n, v in LOGITS:
@@ -109,6 +122,7 @@ OPERATORS: dict[str, list[list[Array]]] = {
     **{name: pointwise(5) for name in ("swiglu_grad", "geglu_tanh_grad", "geglu_erf_grad")},
     "attention": attention(grad=False),
     "attention_grad": attention(grad=True),
+    **{name: linear(name) for name in ("linear", "linear_grad_input", "linear_grad_weight")},
     "cross_entropy": cross_entropy(grad=False),
     "cross_entropy_grad": cross_entropy(grad=True),
     "adamw": adamw(),

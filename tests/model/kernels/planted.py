@@ -19,6 +19,8 @@ def planted(
 ) -> Iterator[None]:
     """Within this block, kernels that are made come from `source` alone, where `new` stands for `old`.
 
+    They compute after it too: their library stays in the test's own directory.
+
     Args:
         source: a file of cpp/.
         old: text that stands in it once.
@@ -26,20 +28,22 @@ def planted(
         compiler: instead of the usual one.
         beside: more files that are compiled with it.
     """
-    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        aside = Path(directory) / "cpp"
-        kept = {source, *beside}
+    directory, kept = Path(tempfile.mkdtemp(dir=Path.cwd())), {source, *beside}
+    with pytest.MonkeyPatch.context() as patch:
+        aside = directory / "cpp"
         shutil.copytree(module.SOURCES, aside, ignore=lambda _, names: {n for n in names if n.endswith(".cc")} - kept)
         text = (aside / source).read_text()
         assert not old or text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {source}"
         (aside / source).write_text(text.replace(old, new) if old else text)
         patch.setattr(module, "SOURCES", aside)
-        patch.setenv("MINDPORT_CACHE", directory)
+        patch.setenv("MINDPORT_CACHE", str(directory))
         if compiler:
             patch.setenv("CXX", compiler)
         _forget()
-        yield
-    _forget()
+        try:
+            yield
+        finally:
+            _forget()
 
 
 def _forget() -> None:

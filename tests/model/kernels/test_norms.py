@@ -162,7 +162,7 @@ def test_on_narrower_vectors(compiler):
     [
         ("rms", "std::sqrt(squares.of[0] / d + eps)", "std::sqrt(squares.of[0] / d)", 0),
         ("layer", "return {rough + shift,", "return {rough * 1.00001f + 1e-5f,", 0),
-        ("layer", "inner[r] = total.of[0] / d;", "inner[r] = 0.999f * total.of[0] / d;", 1),
+        ("layer", "inner[r] = both.of[0] / d;", "inner[r] = 0.999f * both.of[0] / d;", 1),
         ("rms around zero", "dweight += dy * x;", "dweight = dy * x;", 1),
         ("layer", "collect(out.dbias, partials + in.d)", "collect(out.dbias, partials)", 1),
     ],

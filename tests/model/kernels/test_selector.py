@@ -7,7 +7,7 @@ import pytest
 
 from mindport.errors import BackendError
 from mindport.model.kernels import attention, choices, choices_table, gelu, override, rms_norm, rope, selector
-from mindport.model.kernels.attention import Ascend, Reference
+from mindport.model.kernels.attention import Ascend, Cpu, Reference
 
 SETTINGS = {"heads": 4, "kv_heads": 2, "head_dim": 64, "scale": 0.125, "dropout": 0.0, "dtype": "float16"}
 
@@ -25,9 +25,23 @@ def last():
     return choices()[-1]
 
 
-def test_the_reference_runs_on_this_cpu():
-    assert isinstance(attention(**SETTINGS), Reference)
-    assert (last().path, last().reason) == ("reference", "CPU: plain operators")
+def test_this_cpu_takes_the_compiled_kernel_for_float32():
+    assert isinstance(attention(**{**SETTINGS, "dtype": "float32"}), Cpu)
+    assert (last().path, last().reason) == ("cpu", "CPU: C++ compiled here")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, "float32, not float16"),
+        ({"dtype": "float32", "head_dim": 12}, "a multiple of 8 up to 256, not 12"),
+        ({"dtype": "float32", "head_dim": 264}, "a multiple of 8 up to 256, not 264"),
+    ],
+)
+def test_this_cpu_says_why_it_takes_the_reference(change, why):
+    assert isinstance(attention(**{**SETTINGS, **change}), Reference)
+    assert last().path == "reference"
+    assert why in last().reason
 
 
 def test_ascend_takes_its_own_operator(monkeypatch):
@@ -84,17 +98,17 @@ def test_an_override_holds_within_its_block_only():
 def test_an_override_with_a_path_that_is_not_there_stops():
     with override("attention", "abacus"), pytest.raises(BackendError, match="no such path") as error:
         attention(**SETTINGS)
-    assert error.value.expected == "ascend, reference"
+    assert error.value.expected == "ascend, cpu, reference"
 
 
 def test_a_path_written_later_is_taken_first_on_its_device():
-    class Cpu(Reference):
+    class Later(Reference):
         @staticmethod
         def refuses(**settings):
             return None if settings["head_dim"] % 8 == 0 else "a head_dim that is a multiple of 8"
 
-    paths = {"cpu": Cpu, "reference": Reference}
-    assert isinstance(selector.select("attention", paths, **SETTINGS), Cpu)
+    paths = {"cpu": Later, "reference": Reference}
+    assert isinstance(selector.select("attention", paths, **SETTINGS), Later)
     assert type(selector.select("attention", paths, **{**SETTINGS, "head_dim": 12})) is Reference
     assert "the cpu path takes a head_dim that is a multiple of 8" in last().reason
 

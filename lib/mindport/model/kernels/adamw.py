@@ -1,4 +1,4 @@
-"""One step of AdamW (arXiv:1711.05101) over all parameters, in place, as torch.optim.AdamW computes it."""
+"""One step of AdamW (arXiv:1711.05101) over all weights, in place, as torch.optim.AdamW computes it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mindport.model.kernels.selector import Kernel, select
 
 
 def adamw(*, decay: Sequence[float], betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Kernel:
-    """Called as `(parameters, m, v, gradients, lr, scale, step)` → something to depend on.
+    """Called as `(weights, m, v, gradients, lr, scale, step)` → something to depend on.
 
     The first four are tuples of n tensors each, float32; the first three are changed. lr and scale, which multiplies
     the gradients, are float32 (), step is int32 () and counts from 1.
 
     Args:
-        decay: the weight decay of each parameter, n numbers.
+        decay: of each weight, n numbers.
         betas: of the means of the gradient and of its square.
         eps: added to the square root.
     """
@@ -45,7 +45,7 @@ class Correction(Kernel):
 
 
 class Reference(Kernel):
-    """Plain operators, one parameter after the other."""
+    """Plain operators, one weight after the other."""
 
     def __init__(self, *, decay: tuple[float, ...], betas: tuple[float, float], eps: float) -> None:
         super().__init__()
@@ -53,19 +53,17 @@ class Reference(Kernel):
         self.logs = tuple(map(math.log, betas))
         self.correction, self.assign, self.sqrt = Correction(), ops.Assign(), ops.Sqrt()
 
-    def construct(
-        self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor
-    ) -> Any:
+    def construct(self, weights: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
         size = lr / self.correction(step, self.logs[0])
         root = self.sqrt(self.correction(step, self.logs[1]))
         for i in range(len(self.decay)):
             gradient = gradients[i] * scale
             mean = m[i] + (1.0 - self.betas[0]) * (gradient - m[i])
             square = self.betas[1] * v[i] + (1.0 - self.betas[1]) * gradient * gradient
-            kept = parameters[i] * (1.0 - lr * self.decay[i])
+            kept = weights[i] * (1.0 - lr * self.decay[i])
             self.assign(m[i], mean)
             self.assign(v[i], square)
-            self.assign(parameters[i], kept - size * mean / (self.sqrt(square) / root + self.eps))
+            self.assign(weights[i], kept - size * mean / (self.sqrt(square) / root + self.eps))
         return step
 
 
@@ -82,19 +80,17 @@ class Ascend(Kernel):
         self.logs = tuple(math.log(float(np.float32(beta))) for beta in betas)  # the operator rounds its betas
         self.correction, self.update, self.sqrt = Correction(), ops.AdamWeightDecay(), ops.Sqrt()
 
-    def construct(
-        self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor
-    ) -> Any:
+    def construct(self, weights: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
         c1, c2 = self.correction(step, self.logs[0]), self.sqrt(self.correction(step, self.logs[1]))
         size, eps = lr * c2 / c1, self.eps * c2
         for i in range(len(self.decay)):
             decay, gradient = self.decay[i] * c1 / c2, gradients[i] * scale
-            self.update(parameters[i], m[i], v[i], size, self.betas[0], self.betas[1], eps, decay, gradient)
+            self.update(weights[i], m[i], v[i], size, self.betas[0], self.betas[1], eps, decay, gradient)
         return step
 
 
 class Cpu(Kernel):
-    """One call for all parameters, in one pass over the memory, in C++ (cpp/adamw.cc)."""
+    """One call for all weights, in one pass over the memory, in C++ (cpp/adamw.cc)."""
 
     def __init__(self, *, decay: tuple[float, ...], betas: tuple[float, float], eps: float) -> None:
         super().__init__()
@@ -107,7 +103,5 @@ class Cpu(Kernel):
     def refuses(**settings: object) -> str | None:
         return refusal()
 
-    def construct(
-        self, parameters: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor
-    ) -> Any:
-        return self.update(*parameters, *m, *v, *gradients, self.decay, self.settings, lr, scale, step)
+    def construct(self, weights: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
+        return self.update(*weights, *m, *v, *gradients, self.decay, self.settings, lr, scale, step)

@@ -4,6 +4,8 @@
 
 `offset` is the number of keys before the first query: 0 for a whole sequence (S = T), S − T after a cache that
 ends with the queries, or any number (an int32 tensor too) for a cache of fixed length S whose tail is unwritten.
+`lengths`, int32 (B,), tells how many tokens of each sequence are real (i + offset < length); what follows is padding.
+A query that is padding, or that sees no key, gives zeros and has no gradient.
 Query heads share key/value heads in order (GQA): head h reads key/value head h // (heads / kv_heads).
 """
 
@@ -15,6 +17,8 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
+from mindport.model.kernels.causal_mask import Masked
+from mindport.model.kernels.native import Native, native, refusal
 from mindport.model.kernels.selector import Kernel, select
 
 
@@ -24,8 +28,9 @@ def attention(
 ) -> Kernel:  # fmt: skip
     """softmax(q kᵀ · scale + causal mask) v.
 
-    The kernel is called as `(q, k, v, offset=None)`: q (B, T, H, D), k and v (B, S, K, D), S ≥ T → (B, T, H, D);
-    None stands for S − T. The projections make this layout, so a model has nothing to transpose.
+    The kernel is called as `(q, k, v, offset=None, lengths=None)`: q (B, T, H, D), k and v (B, S, K, D), S ≥ T →
+    (B, T, H, D); offset None stands for S − T, lengths None for no padding. The projections make this layout, so a
+    model has nothing to transpose.
 
     Args:
         heads, kv_heads, head_dim: H, K, D.
@@ -37,7 +42,7 @@ def attention(
     """
     return select(
         "attention",
-        {"ascend": Ascend, "reference": Reference},
+        {"ascend": Ascend, "cpu": Cpu, "reference": Reference},
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
@@ -49,7 +54,7 @@ def attention(
     )
 
 
-class Reference(Kernel):
+class Reference(Masked):
     """Matrix product, softmax, matrix product.
 
     Heads that share a key are rows of one product, so k and v are never repeated; the mask is laid out in full
@@ -57,19 +62,20 @@ class Reference(Kernel):
     """
 
     def __init__(
-        self, *, scale: float, dropout: float, dtype: str, window: int | None = None, upcast: bool = False, **_: Any
+        self, *, scale: float, dropout: float, window: int | None = None, upcast: bool = False, **_: Any
     ) -> None:  # fmt: skip
-        super().__init__()
-        self.scale, self.window, self.upcast = scale, window, upcast
+        super().__init__(window)
+        self.scale, self.upcast, self.float32 = scale, upcast, ms.float32
         self.lowest = Tensor(np.finfo(np.float32).min)  # not -inf: a row with nothing to see would be NaN
-        self.zero, self.float32 = Tensor(np.float32(0)), ms.float32
-        self.arange, self.tile, self.where, self.either = ops.arange, ops.Tile(), ops.where, ops.LogicalOr()
         self.scores, self.context = ops.BatchMatMul(transpose_b=True), ops.BatchMatMul()
-        self.softmax = ops.Softmax(-1)
-        self.dropout = nn.Dropout(p=dropout)
+        self.softmax, self.tile = ops.Softmax(-1), ops.Tile()
+        self.ones = ops.OnesLike()  # a first softmax over one key would spoil the gradients of all later ones, on a CPU
+        self.drops = dropout > 0
+        if self.drops:
+            self.dropout = nn.Dropout(p=dropout)
         self.swap, self.axes = ops.Transpose(), (0, 2, 1, 3)  # tokens and heads
 
-    def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None) -> Tensor:
+    def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None, lengths: Any = None) -> Tensor:
         b, t, h, d = q.shape
         s, kv = k.shape[1], k.shape[2]
         if self.upcast:
@@ -77,33 +83,81 @@ class Reference(Kernel):
         q, k, v = self.swap(q * self.scale, self.axes), self.swap(k, self.axes), self.swap(v, self.axes)
         scores = self.scores(q.reshape((b, kv, h // kv * t, d)), k)  # (B, K, H/K·T, S)
         scores = scores.astype(self.float32) + self.mask(b * h, t, s, offset).reshape(scores.shape)
-        weights = self.dropout(self.softmax(scores).astype(v.dtype))
-        return self.swap(self.context(weights, v).reshape((b, h, t, d)), self.axes)
+        weights = (self.softmax(scores) if s > 1 else self.ones(scores)).astype(v.dtype)
+        weights = self.dropout(weights) if self.drops else weights
+        out = self.swap(self.context(weights, v).reshape((b, h, t, d)), self.axes)
+        return self.blank(out, s, offset, lengths)
 
     def mask(self, copies: int, t: int, s: int, offset: Any) -> Tensor:
         """0 where a query sees a key, the lowest float32 where it does not; (copies, T, S)."""
-        last = self.arange(t).reshape((t, 1)) + (s - t if offset is None else offset)
-        keys = self.arange(s).reshape((1, s))
-        hidden = keys > last  # never a product: mixed precision makes it 0 · inf
-        if self.window is not None:
-            hidden = self.either(hidden, keys <= last - self.window)
-        return self.tile(self.where(hidden, self.lowest, self.zero).reshape((1, t, s)), (copies, 1, 1))
+        hidden = self.hidden(t, s, offset).reshape((1, t, s))  # never a product: mixed precision makes it 0 · inf
+        return self.tile(self.where(hidden, self.lowest, self.zero), (copies, 1, 1))
 
 
-class Ascend(Kernel):
+class Cpu(Native):
+    """Softmax by blocks of keys in C++ (cpp/attention.cc): no array of all scores, hidden blocks left out.
+
+    For its gradient it keeps the output and one number for each query, and computes the weights again
+    (cpp/attention_grad.cc). Where weights are dropped (in training), and where mixed precision gives it other types
+    than float32, it computes as the reference does.
+    """
+
+    END = 2147483647  # no window, no padding
+    ALIGNED = -2147483648  # an offset of S − T
+
+    def __init__(self, *, scale: float, dropout: float, window: int | None = None, **settings: Any) -> None:
+        super().__init__()
+        self.drops = dropout > 0
+        self.reference = Reference(scale=scale, dropout=dropout, window=window, **settings)
+        self.scale, self.window = Tensor(scale, ms.float32), Tensor(self.END if window is None else window, ms.int32)
+        self.aligned, self.endless = Tensor(self.ALIGNED, ms.int32), Tensor([self.END], ms.int32)
+        self.none, self.int32, self.float32 = Tensor(0, ms.int32), ms.int32, ms.float32
+        self.attend = native("attention", _outputs, _gradient(), outputs=2)
+
+    @staticmethod
+    def refuses(*, head_dim: int, dtype: str, **_: Any) -> str | None:
+        if head_dim % 8 or head_dim > 256:
+            return f"a head_dim that is a multiple of 8 up to 256, not {head_dim}"
+        return refusal(dtype)
+
+    def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None, lengths: Any = None) -> Tensor:
+        if q.dtype != self.float32 or (self.drops and self.training):
+            return self.reference(q, k, v, offset, lengths)
+        start = self.aligned if offset is None else (self.none + offset).astype(self.int32)
+        real = self.endless if lengths is None else lengths.astype(self.int32)
+        return self.attend(q, k, v, self.scale, self.window, start, real)[0]
+
+
+def _outputs(q: Any, *_: Any) -> tuple[Any, Any]:
+    """The output as q (B, T, H, D), and the logarithm of each query's sum (B, H, T)."""
+    return q, (q[0], q[2], q[1])
+
+
+def _gradient() -> Any:
+    gradient = native("attention_grad", lambda q, k, v, *_: (q, k, v), outputs=3)
+
+    def backward(q, k, v, scale, window, offset, lengths, outputs, d_outputs):  # type: ignore[no-untyped-def]
+        out, log_sum = outputs
+        d_q, d_k, d_v = gradient(q, k, v, scale, window, offset, lengths, out, log_sum, d_outputs[0])
+        return d_q, d_k, d_v, scale, window, offset, lengths
+
+    return backward
+
+
+class Ascend(Masked):
     """`ops.flash_attention_score`, layout BSND. Checked here by a fake that records its arguments, never run."""
 
     ALL = 2147483647  # the operator's own default: no end
     COMPRESSED = 2048  # side of the upper triangle that stands for a causal mask of any length
 
     def __init__(self, *, heads: int, scale: float, dropout: float, window: int | None = None, **_: Any) -> None:
-        super().__init__()
-        self.heads, self.scale, self.window = heads, scale, window
+        super().__init__(window)
+        self.heads, self.scale = heads, scale
         # a band is counted from the lower right corner, both ends included
         self.sparse_mode, self.before, self.after = (3, self.ALL, self.ALL) if window is None else (4, window - 1, 0)
         self.p = dropout
-        self.flash, self.arange, self.either = ops.flash_attention_score, ops.arange, ops.LogicalOr()
-        self.dropout_bits, self.float32 = ops.DropoutGenMask(), ms.float32
+        self.flash = ops.flash_attention_score
+        self.dropout_bits = ops.DropoutGenMask()
         self.keep = Tensor(1 - dropout, ms.float32)
         self.future = Tensor(np.triu(np.ones((self.COMPRESSED, self.COMPRESSED), np.bool_), 1))
 
@@ -118,21 +172,19 @@ class Ascend(Kernel):
             return f"a head_dim that is a multiple of 16 up to 512, not {head_dim}"
         return f"at most 256 heads, not {heads}" if heads > 256 else None
 
-    def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None) -> Tensor:
+    def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None, lengths: Any = None) -> Tensor:
         t, s = q.shape[1], k.shape[1]
         if offset is None:
             mask, sparse_mode = self.future, self.sparse_mode  # aligned at the lower right
         else:
-            keys, last = self.arange(s).reshape((1, s)), self.arange(t).reshape((t, 1)) + offset
-            mask, sparse_mode = keys > last, 0
-            if self.window is not None:
-                mask = self.either(mask, keys <= last - self.window)
+            mask, sparse_mode = self.hidden(t, s, offset), 0
         drop_mask, keep_prob = None, 1.0
         if self.training and self.p > 0:
             bits = self.dropout_bits((q.shape[0], self.heads, t, s), self.keep)
             drop_mask, keep_prob = bits.reshape((q.shape[0], self.heads, t, s // 8)), 1 - self.p
-        return self.flash(
+        out = self.flash(
             q, k, v, self.heads, drop_mask=drop_mask, attn_mask=mask, keep_prob=keep_prob,
             scalar_value=self.scale, pre_tokens=self.before if offset is None else self.ALL,
             next_tokens=self.after if offset is None else self.ALL, input_layout="BSND", sparse_mode=sparse_mode,
         )  # fmt: skip
+        return self.blank(out, s, offset, lengths)

@@ -1,8 +1,8 @@
 // Causal attention, forward: softmax by blocks of keys (arXiv:2205.14135), without a matrix of all scores.
 //
-// A block of queries lies across the lanes, one query a lane: the softmax over keys then goes down a column, and neither
-// it nor the two products needs a reduction across lanes. Only the queries are transposed; keys and values are read as
-// they lie.
+// A block of queries lies across the lanes, one query a lane: the softmax over keys then goes down a column, and
+// neither it nor the two products needs a reduction across lanes. Only the queries are transposed; keys and values are
+// read as they lie.
 #include <cfloat>
 #include <cmath>
 
@@ -12,14 +12,18 @@ namespace {
 
 constexpr int64_t QUERIES = 64, KEYS = 128, COLUMNS = QUERIES / LANES;
 constexpr int64_t CHUNK = 16;  // keys, where some are hidden: hidden vectors are left out chunk by chunk
-constexpr float LOG2_E = 1.44269504f;
 
 struct Attend {
   const Problem& p;
-  In k, v;             // of one key/value head: (S, D)
-  Out q, sums, weights;  // (D, QUERIES), (D, QUERIES), (KEYS, QUERIES)
-  int64_t columns;     // vectors that hold queries
+  In k, v;                           // of one key/value head: (S, D)
+  Out q, sums, weights, room;        // (D, QUERIES), (D, QUERIES), (KEYS, QUERIES), (KEYS, D)
+  int64_t columns;                   // vectors that hold queries
   Vec top[COLUMNS], total[COLUMNS];  // of each query so far: the largest score, the sum of 2^(score - largest)
+
+  Attend(const Problem& p, In k, In v) : p(p), k(k), v(v) {
+    float* memory = scratch((2 * p.dim + KEYS) * QUERIES + KEYS * p.dim);
+    q = {memory, QUERIES}, sums = q.from(p.dim), weights = sums.from(p.dim), room = {weights.from(KEYS).data, p.dim};
+  }
 
   void start(In queries, int64_t rows) {
     to_lanes(queries, q, rows, p.dim, p.scale * LOG2_E);
@@ -32,14 +36,15 @@ struct Attend {
   void whole(int64_t key, int64_t n) {
     multiply<ACROSS, SET>(k.from(key), q, weights, n, columns, p.dim);
     for (int64_t c = 0; c < columns; c++) softmax(c, n);
-    multiply<DOWN, ADD>(v.from(key), weights, sums, p.dim, columns, n);
+    multiply<DOWN, ADD>(together(v.from(key), n, p.dim, room), weights, sums, p.dim, columns, n);
   }
 
   // Keys [key, key + n), of which queries see what the band shows.
   void edge(int64_t key, int64_t n, Band band) {
     for (int64_t j = 0; j < n; j += CHUNK) {
       const int64_t c = first_column(j, band), rows = std::min(CHUNK, n - j);
-      multiply<ACROSS, SET>(k.from(key + j), In(q).from(0, c * LANES), weights.from(j, c * LANES), rows, columns - c, p.dim);
+      const Out scores = weights.from(j, c * LANES);
+      multiply<ACROSS, SET>(k.from(key + j), q.from(0, c * LANES), scores, rows, columns - c, p.dim);
     }
     for (int64_t c = 0; c < columns; c++) {
       const int64_t seen = rows_of(c, n, band);
@@ -48,14 +53,13 @@ struct Attend {
     }
     for (int64_t j = 0; j < n; j += CHUNK) {
       const int64_t c = first_column(j, band), rows = std::min(CHUNK, n - j);
-      multiply<DOWN, ADD>(v.from(key + j), In(weights).from(j, c * LANES), sums.from(0, c * LANES), p.dim, columns - c, rows);
+      const Out seen = weights.from(j, c * LANES);
+      multiply<DOWN, ADD>(v.from(key + j), seen, sums.from(0, c * LANES), p.dim, columns - c, rows);
     }
   }
 
   // The first vector with a query that sees key j or one before.
-  int64_t first_column(int64_t j, Band band) const {
-    return clip((j - band.newest) / LANES, 0, columns);
-  }
+  int64_t first_column(int64_t j, Band band) const { return clip((j - band.newest) / LANES, 0, columns); }
 
   // How many of n keys are in chunks that column c takes part in.
   int64_t rows_of(int64_t c, int64_t n, Band band) const {
@@ -110,9 +114,9 @@ struct Attend {
 };
 
 void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end) {
-  float* memory = scratch((2 * p.dim + KEYS) * QUERIES);
-  Attend block{p, k, v, {memory, QUERIES}, {memory + p.dim * QUERIES, QUERIES}, {memory + 2 * p.dim * QUERIES, QUERIES}};
+  Attend block(p, k, v);
   block.start(q, end - begin);
+  prefetch(out, end - begin, p.dim);
   const Range some = p.seen_by(begin, end), all = p.seen_by_all(begin, end);
   const int64_t all_end = std::max(all.begin, all.end / CHUNK * CHUNK);  // the edge begins with a chunk
   for (int64_t key = some.begin, n; key < some.end; key += n) {
@@ -127,7 +131,7 @@ void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t
 void zero_rows(const Problem& p, int64_t b, int64_t h, Range rows, float* out, float* log_sum) {
   for (int64_t i = rows.begin; i < rows.end; i++) {
     std::fill_n(out + p.query_row(b, i, h), p.dim, 0.f);
-    log_sum[(b * p.heads + h) * p.tokens + i] = INFINITY;
+    log_sum[p.sum_of(b, i, h)] = INFINITY;
   }
 }
 
@@ -148,9 +152,9 @@ OPERATOR(attention) {  // q, k, v, scale, window, offset, lengths -> out (B, T, 
     const int64_t live = clip(p.live(b), begin, end);
     zero_rows(p, b, h, {live, end}, out, log_sum);
     if (begin == live) continue;
-    const In keys{k + p.key_row(b, 0, kv), p.key_stride()}, values{v + p.key_row(b, 0, kv), p.key_stride()};
-    attend(p, {q + p.query_row(b, begin, h), p.query_stride()}, keys, values,
-           {out + p.query_row(b, begin, h), p.query_stride()}, log_sum + (b * p.heads + h) * p.tokens + begin, begin, live);
+    const int64_t query = p.query_row(b, begin, h), key = p.key_row(b, 0, kv), sum = p.sum_of(b, begin, h);
+    attend(p, {q + query, p.query_stride()}, {k + key, p.key_stride()}, {v + key, p.key_stride()},
+           {out + query, p.query_stride()}, log_sum + sum, begin, live);
   }
   return OK;
 }

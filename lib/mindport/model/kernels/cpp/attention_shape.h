@@ -13,7 +13,8 @@ struct Range {
 
 static inline int64_t clip(int64_t x, int64_t low, int64_t high) { return std::max(low, std::min(x, high)); }
 
-// Of a block of queries and a block of keys: query i sees key j (both counted in their block) ⇔ oldest + i < j <= newest + i.
+// Of a block of queries and a block of keys: query i sees key j, each counted in its block,
+// ⇔ oldest + i < j <= newest + i.
 struct Band {
   int32_t newest, oldest;
   bool hides(int64_t queries, int64_t keys) const { return keys - 1 > newest || oldest + queries - 1 >= 0; }
@@ -57,10 +58,12 @@ struct Problem {
 
   int64_t query_row(int64_t b, int64_t i, int64_t h) const { return ((b * tokens + i) * heads + h) * dim; }
   int64_t key_row(int64_t b, int64_t j, int64_t k) const { return ((b * keys + j) * kv_heads + k) * dim; }
+  int64_t sum_of(int64_t b, int64_t i, int64_t h) const { return (b * heads + h) * tokens + i; }  // in (B, H, T)
   int64_t query_stride() const { return heads * dim; }
   int64_t key_stride() const { return kv_heads * dim; }
 };
 
+constexpr float LOG2_E = 1.44269504f;  // scores are taken times this: powers of 2 cost less than those of e
 constexpr int64_t ALIGNED_AT_END = INT32_MIN;  // as an offset: the last query is at the last key
 
 // The inputs q, k, v, scale, window, offset, lengths, which both operators begin with.

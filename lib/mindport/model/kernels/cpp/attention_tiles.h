@@ -83,6 +83,19 @@ static void multiply(In a, In b, Out c, int64_t rows, int64_t vectors, int64_t d
   }
 }
 
+// Asks for rows that are needed soon: they lie too far apart for the CPU to guess.
+static inline void prefetch(In in, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < columns; c += 16) __builtin_prefetch(in.data + r * in.stride + c);
+}
+
+// Rows whole pages apart would crowd into a few sets of the cache: they are copied to `room`. Others stay as they lie.
+static inline In together(In rows, int64_t count, int64_t columns, Out room) {
+  if (rows.stride % 1024 != 0) return rows;
+  for (int64_t r = 0; r < count; r++) std::copy_n(rows.from(r).data, columns, room.from(r).data);
+  return room;
+}
+
 // A square of `in` of at most LANES × LANES: (rows, columns) → `square`, transposed; 0 beyond.
 static inline void load_transposed(In in, int64_t rows, int64_t columns, Vec (&square)[LANES]) {
   for (int r = 0; r < LANES; r++) {

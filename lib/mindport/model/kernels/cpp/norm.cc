@@ -64,14 +64,14 @@ static void block_grad(const Rows& in, const Gradients& out, int64_t first, floa
   const int64_t d = in.d;
   float inner[N], plain[N];  // mean(g x̂) and mean(g)
   for (int64_t r = 0; r < N; r++) {
-    auto total = sums<CENTRED ? 2 : 1>(d, [&](int64_t i, auto lanes, Vec* total) {
+    auto both = sums<CENTRED ? 2 : 1>(d, [&](int64_t i, auto lanes, Vec* total) {
       const int64_t at = (first + r) * d + i;
       Vec g = lanes.get(out.dy + at) * (lanes.get(in.weight + i) + in.offset);
       total[0] += g * normalised<CENTRED>(in, first + r, lanes.get(in.x + at));
       if (CENTRED) total[1] += g;
     });
-    inner[r] = total.of[0] / d;
-    plain[r] = CENTRED ? total.of[CENTRED ? 1 : 0] / d : 0.f;
+    inner[r] = both.of[0] / d;
+    plain[r] = CENTRED ? both.of[CENTRED ? 1 : 0] / d : 0.f;
   }
   walk(d, [&](int64_t i, auto lanes) {
     Vec weight = lanes.get(in.weight + i) + in.offset, dweight = {}, dbias = {};
