@@ -14,7 +14,7 @@ from mindport.tables import Table
 from mindport.tuning.isolated import isolated
 from mindport.tuning.workload import cut_model, effort
 
-COUNTS = {"smoke": 3, "small": 8, "full": 12}  # texts
+COUNTS = {"smoke": 3, "small": 6, "full": 12}  # texts
 BATCH, STEP = 2, 37  # texts differ by so many tokens, a number that no bucket divides
 BUCKETS = 2
 LIMIT = 1e-5  # relative, of a loss

@@ -47,7 +47,7 @@ class Effort:
 
 EFFORTS = {
     "smoke": Effort(1, batch=2, tokens=64, rounds=2, warm_up=2, lengths=(64, 256), threads=1, mode="pynative"),
-    "small": Effort(3, batch=2, tokens=256, rounds=5, warm_up=3, lengths=(128, 2048)),
+    "small": Effort(2, batch=1, tokens=256, rounds=5, warm_up=3, lengths=(128, 2048)),
     "full": Effort(4, batch=2, tokens=512, rounds=7, warm_up=3, lengths=(128, 4096)),
 }
 TRANSLATED = {"gpt2": "gelu_tanh", "llama": "silu"}  # what the peers compute: family and activation
