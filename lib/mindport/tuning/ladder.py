@@ -84,10 +84,11 @@ class Ladder(Result):
         return (verdict(promise, self.ok, how, self.headline(), "CPU"), *skipped)
 
     def kernels(self) -> Table:
-        """Which path each kernel took on each rung: what was really switched on."""
+        """The first step, compilation included, and the path of each kernel: what was really switched on."""
         names = list(dict.fromkeys(kernel for rung in self.rungs for kernel in rung.kernels))
-        rows = [(rung.name, *(rung.kernels.get(name) for name in names)) for rung in self.rungs if rung.kernels]
-        return Table("the path of each kernel", ("rung", *names), rows)
+        rows = [(rung.name, rung.first_seconds, *(rung.kernels.get(name) for name in names))
+                for rung in self.rungs if rung.kernels]  # fmt: skip
+        return Table("the first step, and the path of each kernel", ("rung", "first step s", *names), rows)
 
     def medians(self) -> dict[str, float]:
         """Rung → median, for the plot."""
