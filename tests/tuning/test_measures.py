@@ -78,29 +78,29 @@ LANE = {"ph": "M", "name": "process_name", "pid": 2, "args": {"name": "CPU OP"}}
 
 
 def test_the_timeline_is_divided_among_its_parts(tmp_path):
-    events = [LANE, event("Default/loss/MatMul-op1", 0, 300), event("Gradients/Default/MatMul-op2", 300, 450),
-              event("Default/optimizer-AdamW/Custom-op3", 900, 100), event("a scope", 0, 9999, lane=3)]  # fmt: skip
+    kernel = "Gradients/Default/loss-Next/attend-Cpu/Custom-op2"
+    events = [LANE, event("Default/loss-Next/MatMul-op1", 0, 300), event(kernel, 300, 450),
+              event("Default/Custom-op3", 900, 100), event("a scope", 0, 9999, lane=3)]  # fmt: skip
     (tmp_path / "t.json").write_text(json.dumps(events))
-    parts = {part.name: part.share for part in profile.read_trace(tmp_path / "t.json")}
+    calls, wall = profile.read_calls(tmp_path / "t.json")
+    parts = {part.name: part.share for part in profile.by_part(calls, wall)}
     assert parts == pytest.approx({"backward": 0.45, "forward": 0.3, "optimizer": 0.1, "idle": 0.15})
+    operators = profile.by_operator(calls)
+    assert [operator.name for operator in operators] == ["Custom: attend", "MatMul", "Custom: optimizer"]
+    assert [operator.share for operator in operators] == pytest.approx([450 / 850, 300 / 850, 100 / 850])
 
 
 def test_a_timeline_without_operators_is_refused(tmp_path):
     (tmp_path / "t.json").write_text(json.dumps([LANE, event("a scope", 0, 1, lane=3)]))
     with pytest.raises(BackendError, match="no operators"):
-        profile.read_trace(tmp_path / "t.json")
+        profile.read_calls(tmp_path / "t.json")
 
 
-def test_operators_are_ranked_by_time(tmp_path):
-    (tmp_path / "t.csv").write_text("op_type,type_occurrences,total_compute_time\nMul,6,1.0\nMatMul,3,9.0\n")
-    first, second = profile.read_types(tmp_path / "t.csv")
-    assert (first.name, first.calls, first.share, second.name) == ("MatMul", 1, 0.9, "Mul")
-    seen = profile.Profile("w", (first, second), profile_parts(), tmp_path)
-    assert seen.ok and not replace(seen, operators=(second,)).ok
-
-
-def profile_parts() -> tuple[profile.Part, ...]:
-    return profile.Part("forward", 1, 1.0, 0.9), profile.Part("idle", 0, 0.1, 0.1)
+def test_a_profile_without_a_backward_pass_is_none_of_a_training_step(tmp_path):
+    calls = [("Default/loss-Next/MatMul-op1", 1.0), ("Gradients/Default/loss-Next/MatMul-op2", 2.0)]
+    seen = profile.Profile("w", profile.by_operator(calls), profile.by_part(calls, 4.0), tmp_path)
+    assert seen.ok and states(seen) == ["verified"]
+    assert not replace(seen, parts=profile.by_part(calls[:1], 4.0)).ok
 
 
 def test_the_processs_error_is_told():

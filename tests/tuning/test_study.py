@@ -14,7 +14,7 @@ from mindport.tuning.numerics import Agreement
 from mindport.tuning.study import GRADIENT_LIMIT, KERNELS, LOSS_LIMIT, absent, figures, milliseconds
 from tests.tuning.studies import figure
 
-MISSING = math.inf
+MISSING = math.nan
 
 
 def case(*errors: tuple[str, str, float], **fields) -> Case:
@@ -34,10 +34,16 @@ def test_figures_hold_the_worst_of_each_kind():
 
 
 def test_a_contestant_without_gradients_has_none_to_compare():
-    _, torch = figures(case(("torch", "loss 1", 1e-8), ("torch", "gradient of a", MISSING)))
+    raced = case(("torch", "loss 1", 1e-8), ("torch", "gradient of a", MISSING), ("torn", "gradient of a", MISSING))
+    raced.about["torch"].pop("first seconds")  # a peer
+    _, torch, torn = figures(raced)
     assert torch.gradient_error is None and torch.same
-    _, torn = figures(case(("torn", "gradient of a", MISSING), ("torn", "gradient of b", 0.0)))
-    assert not torn.same  # one of two is missing
+    assert not torn.same  # one of ours that lacks a gradient is no peer
+
+
+def test_later_losses_do_not_count():
+    assert figures(case(("fused", "loss 3", 1e-8), ("fused", "loss 4", 0.1)))[1].same
+    assert not figures(case(("fused", "loss 3", 0.1)))[1].same
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,17 @@
 """MindSpore's profiler on one compiled training step: which operators take the time, and where the step is idle.
 
-The profiler leaves `cpu_op_type_info_0.csv` (a row an operator type) and `trace_view.json` (an event an operator
-call, for chrome://tracing or Perfetto). Both are read here into tables; the trace is kept where it is asked for.
+The profiler leaves `trace_view.json`, an event an operator call, for chrome://tracing or Perfetto. It is read here into
+two tables, and kept where it is asked for. The names of its events are paths through the cells of the model.
 """
 
 from __future__ import annotations
 
-import csv
 import json
+import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,10 @@ from mindport.tuning.workload import cut_model
 STEPS = 3
 TIMELINE = "figures/07-timeline.json"  # below the run
 TOP = 12  # operator types shown
-TYPES, TRACE, LANE = "cpu_op_type_info_0.csv", "trace_view.json", "CPU OP"
-BACKWARD, OPTIMIZER = "Gradients/", "optimizer-"
+TRACE, LANE = "trace_view.json", "CPU OP"
+BACKWARD, FORWARD = "Gradients/", "loss-"  # how an operator's path begins, and the cell that it leads through
+KERNEL = re.compile(r"(\w+)-Cpu")  # a cell of ours that is computed in C++
+CUSTOM = "Custom"
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,8 @@ class Profile(Result):
 
     @property
     def ok(self) -> bool:
-        """Whether the profiler saw the products that the step is made of."""
-        return any("MatMul" in operator.name or "gemm" in operator.name.lower() or "linear" in operator.name.lower()
-                   for operator in self.operators) and len(self.parts) > 1  # fmt: skip
+        """Whether the profiler saw operators of a training step: a forward and a backward pass."""
+        return bool(self.operators) and {"forward", "backward"} <= {part.name for part in self.parts}
 
     def headline(self) -> str:
         first, *_ = self.operators
@@ -103,12 +104,11 @@ def profile_step(directory: Path | str, size: str, out: Path | str, allow: Seque
     cut, trace = cut_model(directory, size, allow), Path(out) / TIMELINE
     with tempfile.TemporaryDirectory(prefix="mindport-profile-") as folder:
         isolated(measure, cut.settings(), folder)
-        operators = read_types(_one(Path(folder), TYPES))
-        parts = read_trace(_one(Path(folder), TRACE))
+        calls, wall = read_calls(_one(Path(folder), TRACE))
         trace.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(trace) as aside:
             shutil.copyfile(_one(Path(folder), TRACE), aside)
-    return Profile(cut.name, operators, parts, trace)
+    return Profile(cut.name, by_operator(calls), by_part(calls, wall), trace)
 
 
 def measure(settings: dict[str, Any], folder: str) -> None:
@@ -127,37 +127,56 @@ def measure(settings: dict[str, Any], folder: str) -> None:
             running.step()
 
 
-def read_types(path: Path) -> tuple[Operator, ...]:
-    """The operator types of a profile, dearest first, for one step."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [(row["op_type"], int(row["type_occurrences"]), float(row["total_compute_time"]))
-                for row in csv.DictReader(file)]  # fmt: skip
-    total = sum(milliseconds for _, _, milliseconds in rows)
-    found = (Operator(name, calls / STEPS, ms / STEPS, ms / total) for name, calls, ms in rows)
-    return tuple(sorted(found, key=lambda operator: -operator.milliseconds))
+def read_calls(path: Path) -> tuple[list[tuple[str, float]], float]:
+    """Path and milliseconds of every operator call of a timeline, and the wall time from the first to the last.
 
-
-def read_trace(path: Path) -> tuple[Part, ...]:
-    """The parts of the timeline and what is left idle between operators, for one step."""
+    Raises:
+        BackendError: there is none.
+    """
     events = json.loads(path.read_text(encoding="utf-8"))
     lanes = {event["pid"] for event in events if event["ph"] == "M" and event.get("args", {}).get("name") == LANE}
     calls = [(event["name"], float(event["ts"]), float(event["dur"])) for event in events
              if event["ph"] == "X" and event["pid"] in lanes]  # fmt: skip
     if not calls:
         raise BackendError("the profiler's timeline has no operators", where=path)
-    wall = max(start + length for _, start, length in calls) - min(start for _, start, _ in calls)  # microseconds
-    counts, lengths = Counter(_part(name) for name, _, _ in calls), Counter[str]()
-    for name, _, length in calls:
-        lengths[_part(name)] += length
-    parts = [Part(name, counts[name] / STEPS, length / STEPS / 1e3, length / wall) for name, length in lengths.items()]
+    begin, end = min(start for _, start, _ in calls), max(start + length for _, start, length in calls)
+    return [(name, length / 1e3) for name, _, length in calls], (end - begin) / 1e3
+
+
+def by_operator(calls: Sequence[tuple[str, float]]) -> tuple[Operator, ...]:
+    """Operator types of one step, dearest first; C++ kernels apart, by the cell that calls them."""
+    counts, lengths = _grouped(calls, _operator)
+    total = sum(lengths.values())
+    return tuple(Operator(n, counts[n] / STEPS, ms / STEPS, ms / total) for n, ms in lengths.most_common())
+
+
+def by_part(calls: Sequence[tuple[str, float]], wall: float) -> tuple[Part, ...]:
+    """Forward, backward and optimizer of one step, and what is left idle between operators."""
+    counts, lengths = _grouped(calls, _part)
+    parts = [Part(name, counts[name] / STEPS, ms / STEPS, ms / wall) for name, ms in lengths.most_common()]
     idle = max(0.0, wall - sum(lengths.values()))
-    return (*sorted(parts, key=lambda part: -part.share), Part("idle", 0, idle / STEPS / 1e3, idle / wall))
+    return (*parts, Part("idle", 0, idle / STEPS, idle / wall))
 
 
-def _part(name: str) -> str:
-    if name.startswith(BACKWARD):
+def _grouped(calls: Sequence[tuple[str, float]], group: Callable[[str], str]) -> tuple[Counter[str], Counter[str]]:
+    """Calls, and milliseconds, of each group."""
+    counts, lengths = Counter[str](), Counter[str]()
+    for name, length in calls:
+        counts[group(name)] += 1
+        lengths[group(name)] += length
+    return counts, lengths
+
+
+def _operator(path: str) -> str:
+    kind = path.rsplit("/", 1)[-1].split("-op")[0]
+    cells = KERNEL.findall(path)
+    return f"{kind}: {cells[-1] if cells else 'optimizer'}" if kind == CUSTOM else kind
+
+
+def _part(path: str) -> str:
+    if path.startswith(BACKWARD):
         return "backward"
-    return "optimizer" if OPTIMIZER in name else "forward"
+    return "forward" if FORWARD in path else "optimizer"
 
 
 def _one(folder: Path, name: str) -> Path:
