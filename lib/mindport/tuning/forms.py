@@ -29,6 +29,7 @@ from mindport.tuning.study import KERNELS
 
 MODES = {"graph": ms.GRAPH_MODE, "pynative": ms.PYNATIVE_MODE}
 NO_GRADIENT = "attn.k.bias"
+TIED = ("head.weight", "embed.weight")
 SAMPLE = 4096  # values of each gradient that are kept for the comparison
 MASK, ACTIVATION = "no mask", "another activation"  # faults that can be planted
 ANOTHER = {"gelu": "gelu_tanh", "gelu_tanh": "gelu", "silu": "relu", "relu": "silu"}
@@ -98,10 +99,11 @@ def _gradients(optimizer: AdamW, norm: float) -> dict[str, np.ndarray]:
     """A sample of each gradient of the first step: what Adam keeps of one gradient is (1 − β1) times it, clipped.
 
     The bias of k has none, since softmax ignores a constant: what is left of it is rounding, and is not compared.
+    The tied head and embedding are one parameter; mixed precision calls it by the other of its names.
     """
     kept = (1 - shapes.BETAS[0]) * min(1.0, shapes.MAX_NORM / (norm + EPS))
     pairs = zip(optimizer.weights, optimizer.m, strict=True)
-    return {f"gradient of {weight.name}": _sample(mean.asnumpy()) / kept
+    return {f"gradient of {weight.name.replace(*TIED)}": _sample(mean.asnumpy()) / kept
             for weight, mean in pairs if not weight.name.endswith(NO_GRADIENT)}  # fmt: skip
 
 
