@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 import mindspore as ms
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Tensor, nn, ops
 
 from mindport.config.model_config import ModelConfig
 from mindport.errors import UsageError
@@ -31,11 +31,11 @@ from mindport.model.rope import inverse_frequencies
 class Linear(nn.Cell):
     """x Wᵀ + b, with W (out, in)."""
 
-    def __init__(self, params: Parameters, weight: Parameter | None = None) -> None:
-        """With its own weight, or with that of another cell (a tied head)."""
+    def __init__(self, params: Parameters, tied: bool = False) -> None:
         super().__init__()
         self.has_bias = "bias" in params
-        self.weight = params("weight") if weight is None else weight  # (out, in)
+        if not tied:  # else the weight is given afterwards
+            self.weight = params("weight")  # (out, in)
         if self.has_bias:
             self.bias = params("bias")  # (out,)
         self.linear = kernels.linear(bias=self.has_bias, dtype=params.dtype)
@@ -221,8 +221,9 @@ class GPT(nn.Cell):
         layers = range(config.num_hidden_layers)
         self.blocks = nn.CellList([Block(config, i, params / "blocks" / i) for i in layers])
         self.norm = NORMS[config.norm](config, params / "norm")
-        tied = self.embed.weight if config.tie_word_embeddings else None  # one parameter, one gradient
-        self.head = Linear(params / "head", tied)  # d → V
+        self.head = Linear(params / "head", tied=config.tie_word_embeddings)  # d → V
+        if config.tie_word_embeddings:
+            self.head.weight = self.embed.weight  # one parameter, one gradient
         self.arange, self.check_length, self.float32 = ops.arange, ops.constexpr(check_length), ms.float32
         params.finish()
 

@@ -6,11 +6,13 @@
 #include <cfloat>
 #include <cmath>
 
+#include "attention_row.h"
 #include "attention_shape.h"
 
 namespace {
 
 constexpr int64_t QUERIES = 64, KEYS = 128, COLUMNS = QUERIES / LANES;
+constexpr int64_t FEW = 4;     // queries: up to so many are taken one by one
 constexpr int64_t CHUNK = 16;  // keys, where some are hidden: hidden vectors are left out chunk by chunk
 
 struct Attend {
@@ -128,6 +130,14 @@ void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t
   block.finish(out, log_sum, end - begin);
 }
 
+void attend_few(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; i++) {
+    const Range seen = p.seen_by(i, i + 1);
+    const int64_t r = i - begin, n = seen.end - seen.begin;
+    log_sum[r] = attend_row(p, q.from(r).data, k.from(seen.begin), v.from(seen.begin), n, out.from(r).data);
+  }
+}
+
 void zero_rows(const Problem& p, int64_t b, int64_t h, Range rows, float* out, float* log_sum) {
   for (int64_t i = rows.begin; i < rows.end; i++) {
     std::fill_n(out + p.query_row(b, i, h), p.dim, 0.f);
@@ -153,8 +163,9 @@ OPERATOR(attention) {  // q, k, v, scale, window, offset, lengths -> out (B, T, 
     zero_rows(p, b, h, {live, end}, out, log_sum);
     if (begin == live) continue;
     const int64_t query = p.query_row(b, begin, h), key = p.key_row(b, 0, kv), sum = p.sum_of(b, begin, h);
-    attend(p, {q + query, p.query_stride()}, {k + key, p.key_stride()}, {v + key, p.key_stride()},
-           {out + query, p.query_stride()}, log_sum + sum, begin, live);
+    const auto way = p.tokens <= FEW && p.dim % LANES == 0 ? attend_few : attend;
+    way(p, {q + query, p.query_stride()}, {k + key, p.key_stride()}, {v + key, p.key_stride()},
+        {out + query, p.query_stride()}, log_sum + sum, begin, live);
   }
   return OK;
 }

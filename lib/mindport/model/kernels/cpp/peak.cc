@@ -1,4 +1,4 @@
-// What this machine can reach: multiplications and additions that wait for nothing, and our matrix product. Not operators.
+// What this machine can reach: multiply-adds that wait for nothing, and our matrix product. These are not operators.
 #include <omp.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include "gemm.h"
 #include "simd.h"
 
-enum { CHAINS = 12, STEPS = 200000 };  // sums that do not wait for each other: enough for any latency, few enough for any CPU
+enum { CHAINS = 12, STEPS = 200000 };  // sums that do not wait for each other: enough for any latency
 
 typedef std::chrono::steady_clock Clock;
 
