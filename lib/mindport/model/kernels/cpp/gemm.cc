@@ -6,7 +6,8 @@
 //     a00 a10 a20 …  a01 a11 a21 …  a02 …             b00 b01 b02 …  b10 b11 b12 …  b20 …
 //
 // Blocks of EXTENT lines and DEPTH are packed by all threads together and shared by them; then the threads take
-// tiles of C, a few at a time, until there are none left.
+// tiles of C, a few at a time, until there are none left. An A whose rows lie along the depth is read where it is:
+// a tile follows ROWS of its rows at once, at less cost than turning them first.
 #include "gemm.h"
 
 #include <omp.h>
@@ -29,6 +30,7 @@ enum { DEPTH = 640, EXTENT = 1152 };  // a panel of A stays in the first cache, 
 enum { FEW = 8 };                     // rows for which it does not pay to pack B
 enum { SMALL = 1 << 18 };             // multiplications that do not pay for waking other threads
 enum { STACK = 8 };                   // tiles below each other that use a panel of B while it is near
+enum { SIDE = 8 };                    // panels of A packed at once: that many floats × ROWS are whole cache lines
 enum { ITEMS_A_THREAD = 8 };          // so that one which is held up leaves its share to the others
 
 struct Block {
@@ -98,14 +100,31 @@ static void add_sums(const float* panel, int64_t lines, int64_t depth, float* su
   for (int64_t i = 0; i < lines; i++) sums[i] += (total[0][i] + total[1][i]) + (total[2][i] + total[3][i]);
 }
 
+// SIDE panels of lines that are contiguous across.
+static void pack_side_by_side(float* to, const float* from, int64_t step, int64_t depth) {
+  const int64_t ahead = 8, line = 64 / sizeof(float);
+  for (int64_t d = 0; d < depth; d++, to += ROWS, from += step) {
+    if (d + ahead < depth)
+      for (int64_t i = 0; i < SIDE * ROWS; i += line) __builtin_prefetch(from + ahead * step + i);
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < SIDE; i++) memcpy(to + i * ROWS * depth, from + i * ROWS, ROWS * sizeof(float));
+  }
+}
+
 static void pack_a(const Product& p, Block rows, Block depth, bool sum, float* packed) {
+  const float* const from = p.a.data + rows.begin * p.a.row + depth.begin * p.a.column;
 #pragma omp for schedule(dynamic)
-  for (int64_t i = 0; i < rows.size; i += ROWS) {
-    const int64_t first = rows.begin + i, lines = std::min<int64_t>(ROWS, rows.size - i);
-    float* panel = packed + i * depth.size;
-    pack<ROWS>(panel, p.a.data + first * p.a.row + depth.begin * p.a.column, p.a.row, p.a.column, lines, depth.size);
-    if (sum && !depth.begin) std::fill_n(p.row_sums + first, lines, 0.f);
-    if (sum) add_sums(panel, lines, depth.size, p.row_sums + first);
+  for (int64_t group = 0; group < rows.size; group += SIDE * ROWS) {
+    const int64_t end = std::min<int64_t>(group + SIDE * ROWS, rows.size);
+    const bool together = p.a.row == 1 && end == group + SIDE * ROWS;
+    if (together) pack_side_by_side(packed + group * depth.size, from + group, p.a.column, depth.size);
+    for (int64_t i = group; i < end; i += ROWS) {
+      const int64_t lines = std::min<int64_t>(ROWS, end - i);
+      float *const panel = packed + i * depth.size, *const sums = sum ? p.row_sums + rows.begin + i : nullptr;
+      if (!together) pack<ROWS>(panel, from + i * p.a.row, p.a.row, p.a.column, lines, depth.size);
+      if (sum && !depth.begin) std::fill_n(sums, lines, 0.f);
+      if (sum) add_sums(panel, lines, depth.size, sums);
+    }
   }
 }
 
@@ -127,20 +146,27 @@ struct Target {
   bool add;
 };
 
+// A for a tile: a packed panel, or ROWS rows of the array, `stride` floats apart.
+struct Left {
+  const float* data;
+  int64_t stride;  // 0: packed
+};
+
 // HEIGHT × WIDTH vectors. Nothing in here may call a function: it would push the sums out of their registers.
-template <int HEIGHT, int WIDTH>
-static void tile(int64_t depth, const float* a, const float* b, const Target& to) {
+template <int HEIGHT, int WIDTH, bool PACKED>
+static void tile(int64_t depth, Left left, const float* b, const Target& to) {
+  const float* a = left.data;
   Vec sums[HEIGHT][WIDTH] = {};
 #pragma GCC unroll 16
   for (int i = 0; i < HEIGHT; i++) __builtin_prefetch(to.c + i * to.stride, 1);
-  for (int64_t d = 0; d < depth; d++, a += ROWS, b += COLUMNS) {
+  for (int64_t d = 0; d < depth; d++, a += PACKED ? ROWS : 1, b += COLUMNS) {
     Vec right[WIDTH];
 #pragma GCC unroll 4
     for (int j = 0; j < WIDTH; j++) right[j] = load(b + j * LANES);
 #pragma GCC unroll 16
     for (int i = 0; i < HEIGHT; i++)
 #pragma GCC unroll 4
-      for (int j = 0; j < WIDTH; j++) sums[i][j] += a[i] * right[j];
+      for (int j = 0; j < WIDTH; j++) sums[i][j] += a[PACKED ? i : i * left.stride] * right[j];
   }
 #pragma GCC unroll 16
   for (int i = 0; i < HEIGHT; i++)
@@ -152,21 +178,21 @@ static void tile(int64_t depth, const float* a, const float* b, const Target& to
     }
 }
 
-typedef void (*Tile)(int64_t depth, const float* a, const float* b, const Target& to);
+typedef void (*Tile)(int64_t depth, Left a, const float* b, const Target& to);
 
 // The smallest tile that covers `height` rows and `width` vectors.
-template <int HEIGHT, int WIDTH>
+template <int HEIGHT, int WIDTH, bool PACKED>
 static Tile pick(int64_t height, int64_t width) {
   if constexpr (HEIGHT > 1)
-    if (height < HEIGHT) return pick<HEIGHT - 1, WIDTH>(height, width);
+    if (height < HEIGHT) return pick<HEIGHT - 1, WIDTH, PACKED>(height, width);
   if constexpr (WIDTH > 1)
-    if (width < WIDTH) return pick<HEIGHT, WIDTH - 1>(height, width);
-  return tile<HEIGHT, WIDTH>;
+    if (width < WIDTH) return pick<HEIGHT, WIDTH - 1, PACKED>(height, width);
+  return tile<HEIGHT, WIDTH, PACKED>;
 }
 
 // Where the last vector of a row is not whole, the tile goes by way of a buffer.
-static void through_buffer(Tile compute, int64_t depth, const float* a, const float* b, const Target& to,
-                           int64_t height, int64_t width) {
+static void through_buffer(Tile compute, int64_t depth, Left a, const float* b, const Target& to, int64_t height,
+                           int64_t width) {
   float buffer[ROWS * COLUMNS];
   compute(depth, a, b, {buffer, COLUMNS, nullptr, false});
   for (int64_t i = 0; i < height; i++)
@@ -177,13 +203,15 @@ static void through_buffer(Tile compute, int64_t depth, const float* a, const fl
     }
 }
 
-static void one_tile(int64_t depth, const float* a, const float* b, const Target& to, int64_t height, int64_t width) {
-  const Tile compute = pick<ROWS, VECTORS>(height, parts(width, LANES));
+static void one_tile(int64_t depth, Left a, const float* b, const Target& to, int64_t height, int64_t width) {
+  const auto choose = a.stride ? pick<ROWS, VECTORS, false> : pick<ROWS, VECTORS, true>;
+  const Tile compute = choose(height, parts(width, LANES));
   if (width % LANES) return through_buffer(compute, depth, a, b, to, height, width);
   compute(depth, a, b, to);
 }
 
-static void multiply(const Product& p, Block rows, Block columns, Block depth, const float* a, const float* b) {
+static void multiply(const Product& p, Block rows, Block columns, Block depth, Left a, const float* b) {
+  const int64_t row = a.stride ? a.stride : depth.size;
   const int64_t tall = STACK * ROWS, stacks = std::max<int64_t>(parts(rows.size, tall), 1);
   const int64_t wide = block_size(columns.size, parts(columns.size * stacks, ITEMS_A_THREAD * omp_get_num_threads()),
                                   COLUMNS);
@@ -195,7 +223,7 @@ static void multiply(const Product& p, Block rows, Block columns, Block depth, c
           const int64_t column = columns.begin + j;
           const Target to = {p.c + (rows.begin + i) * p.columns + column, p.columns,
                              p.bias && !depth.begin ? p.bias + column : nullptr, p.accumulate || depth.begin > 0};
-          one_tile(depth.size, a + i * depth.size, b + j * depth.size, to,
+          one_tile(depth.size, {a.data + i * row, a.stride}, b + j * depth.size, to,
                    std::min<int64_t>(ROWS, rows.size - i), std::min<int64_t>(COLUMNS, columns.size - j));
         }
 }
@@ -205,6 +233,14 @@ static float* scratch(int64_t floats) {
   static thread_local std::vector<float> kept;
   if ((int64_t)kept.size() < floats + 16) kept = std::vector<float>(floats + 16);
   return (float*)(((uintptr_t)kept.data() + 63) / 64 * 64);
+}
+
+// A's rows of a block where they are, or packed.
+static Left left_of(const Product& p, Block rows, Block depth, bool sum, float* packed) {
+  if (p.a.column == 1 && p.a.row > 0 && !p.row_sums)
+    return {p.a.data + rows.begin * p.a.row + depth.begin, p.a.row};
+  pack_a(p, rows, depth, sum, packed);
+  return {packed, 0};
 }
 
 void gemm(const Product& p) {
@@ -220,8 +256,8 @@ void gemm(const Product& p) {
       pack_b(p, columns, depth, packed_b);
       for (int64_t i = 0; i < p.rows; i += row_step) {
         const Block rows = block(i, row_step, p.rows);
-        pack_a(p, rows, depth, p.row_sums && j == 0, packed_a);
-        multiply(p, rows, columns, depth, packed_a, packed_b);
+        const Left a = left_of(p, rows, depth, p.row_sums && j == 0, packed_a);
+        multiply(p, rows, columns, depth, a, packed_b);
       }
     }
 }
