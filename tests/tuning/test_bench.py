@@ -81,3 +81,12 @@ def test_a_mismatch_is_a_negative_verdict_that_is_written_too(answers, tmp_path,
     assert cli.main(["bench", "step", "--json", str(tmp_path / "step.json")]) == 1
     assert json.loads((tmp_path / "step.json").read_text())["ok"] is False
     assert "NOT THE SAME COMPUTATION" in capfd.readouterr().out
+
+
+def test_shares_are_of_the_highest_peaks_that_the_run_saw(monkeypatch):
+    """A machine that was busy for a moment would show more than 100 % of itself."""
+    one = Timing.of([1.0, 2.0])
+    cases = [Case(name, {"ours": one}, {}, 1.0, "u", peaks=peaks)
+             for name, peaks in (("a", {"FMA": 10.0}), ("b", {"FMA": 20.0}), ("c", {}))]  # fmt: skip
+    monkeypatch.setattr("mindport.tuning.step.cases", lambda quick: iter(cases))
+    assert [case.peaks for case in bench("step").cases] == [{"FMA": 20.0}, {"FMA": 20.0}, {}]

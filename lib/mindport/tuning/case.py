@@ -76,7 +76,7 @@ class Case:
         memory: of each contestant's process.
         numerics: every value of every peer, held to ours.
         aims: peer → the ratio of medians that is aimed at.
-        peaks: GFLOP/s that this machine gave while the case ran ("FMA", "GEMM").
+        peaks: GFLOP/s that this machine gave in the run ("FMA", "GEMM").
         about: what contestants say of themselves: threads, the paths of their kernels.
         absent: contestants that are not in it, and why.
     """
