@@ -115,24 +115,4 @@ static inline Vec exp2_negative(Vec x) {
   return as_floats(as_ints(p) + (as_ints(shifted) << 23));
 }
 
-// Turns LANES vectors of a square round its diagonal, by swapping blocks of half the size each time.
-static inline void transpose(Vec (&x)[LANES]) {
-#pragma GCC unroll 4
-  for (int size = LANES / 2; size > 0; size /= 2) {
-    Ints upper, lower;  // lanes of the second vector are counted from LANES
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) {
-      upper[i] = i & size ? LANES + i - size : i;
-      lower[i] = i & size ? LANES + i : i + size;
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++)
-      if (!(i & size)) {
-        const Vec a = x[i], b = x[i + size];
-        x[i] = __builtin_shuffle(a, b, upper);
-        x[i + size] = __builtin_shuffle(a, b, lower);
-      }
-  }
-}
-
 static inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp_inside(-x)); }
