@@ -36,7 +36,7 @@ WHERE = {
     "transformers": ("parity/reference",),
 }
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-CODE_LINES, FILE_LINES, FUNCTION_LINES = 12_500, 400, 40
+CODE_LINES, FILE_LINES, FUNCTION_LINES = 13_700, 400, 40
 
 
 def relative(path: Path) -> str:

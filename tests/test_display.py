@@ -204,3 +204,14 @@ def test_the_legend_stands_beside_the_axes():
 def test_positions_are_held_to_the_limit_they_were_judged_by(state, whole_limit, limit):
     axes = display.error_by_position({"a": row(positions=(1e-6, 1e-4), state=state, whole_limit=whole_limit)}).axes[0]
     assert axes.lines[1].get_label() == f"limit {limit:g}"
+
+
+def test_bars_stand_in_their_order_with_their_peer_across():
+    figure = display.bars({"first": 30.0, "second": 10.0}, title="t", x="ms", marks={"peer": 20.0})
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["first", "second"]
+    assert axes.yaxis_inverted()  # the first on top
+    assert [patch.get_width() for patch in axes.patches] == [30.0, 10.0]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["peer: 20"]
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert display.bars({"one": 1.0}, title="t", x="ms").axes[0].get_legend() is None

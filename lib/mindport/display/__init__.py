@@ -4,9 +4,10 @@ IPython, ipywidgets and matplotlib are imported when they are needed; nothing bu
 and the tests imports this room.
 """
 
+from mindport.display.bars import bars
 from mindport.display.code import source
 from mindport.display.faults import expect_fault
 from mindport.display.plots import error_by_layer, error_by_position, lines
 from mindport.display.widgets import explore
 
-__all__ = ["error_by_layer", "error_by_position", "expect_fault", "explore", "lines", "source"]
+__all__ = ["bars", "error_by_layer", "error_by_position", "expect_fault", "explore", "lines", "source"]

@@ -18,6 +18,7 @@ STEPS = {
     "01_config_mapping": "every key of config.json is mapped, derived, harmless or refused",
     "02_weight_conversion": "every tensor is converted once, and back to the same bytes",
     "03_layer_parity": "each submodule, the logits and the gradients agree with transformers",
+    "07_tuning": "each rung of the optimisation ladder computes the same as the one below it",
 }
 RUN = "run.json"  # what `mindport run` did: command, model, size, and how each notebook ended
 
@@ -146,7 +147,7 @@ class Report(Result):
 
 
 def gather(out: str | Path) -> Report:
-    """Read every record of a run; steps 00 to 03 that left none appear on the card as not verified.
+    """Read every record of a run; steps that left none appear on the card as not verified.
 
     Raises:
         FileError: `out` is not a directory, or a record in it is damaged.
