@@ -91,9 +91,11 @@ def linear(name: str) -> list[list[Array]]:
     for rows, n, k in PRODUCTS:
         x, weight, y, bias = f(rows, k), f(n, k), f(rows, n), f(n)
         cases += {
-            "linear": [[x, weight, y], [x, weight, bias, y]],
+            "linear": [[x, weight, y]],
+            "linear_bias": [[x, weight, bias, y]],
             "linear_grad_input": [[y, weight, x]],
-            "linear_grad_weight": [[y, x, weight], [y, x, weight, bias]],
+            "linear_grad_weight": [[y, x, weight]],
+            "linear_grad_both": [[y, x, weight, bias]],
         }[name]
     return cases
 
@@ -122,7 +124,8 @@ OPERATORS: dict[str, list[list[Array]]] = {
     **{name: pointwise(5) for name in ("swiglu_grad", "geglu_tanh_grad", "geglu_erf_grad")},
     "attention": attention(grad=False),
     "attention_grad": attention(grad=True),
-    **{name: linear(name) for name in ("linear", "linear_grad_input", "linear_grad_weight")},
+    **{name: linear(name) for name in ("linear", "linear_bias")},
+    **{name: linear(name) for name in ("linear_grad_input", "linear_grad_weight", "linear_grad_both")},
     "cross_entropy": cross_entropy(grad=False),
     "cross_entropy_grad": cross_entropy(grad=True),
     "adamw": adamw(),
