@@ -170,6 +170,19 @@ def test_a_label_that_is_no_class_stops(path, label, mode):
         kernel(path)(Tensor(logits), Tensor(labels)).asnumpy()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_what_does_not_fit_is_said_in_words(mode):
+    logits, labels = case(7, 11)
+    labels[3] = 11
+    with execution(MODES[mode]):
+        with pytest.raises(RuntimeError, match=r"cross_entropy: a label is no class; got float32 \(7, 11\), int32 \(7\)"):
+            kernel()(Tensor(logits), Tensor(labels)).asnumpy()
+        with pytest.raises(RuntimeError, match=r"dtypes; got float32 \(7, 11\), int64 \(7\)"):
+            kernel()(Tensor(logits), Tensor(labels.astype(np.int64))).asnumpy()
+        with pytest.raises(RuntimeError, match=r"shapes .*got float32 \(7, 11\), int32 \(6\)"):
+            kernel()(Tensor(logits), Tensor(labels[:6])).asnumpy()
+
+
 @pytest.mark.parametrize("labels", [np.zeros(6, np.int32), np.zeros((7, 1), np.int32), np.zeros(7, np.int64)])
 def test_labels_of_another_shape_or_dtype_stop(labels):
     with pytest.raises(RuntimeError):
