@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_said_in_words(mode):
     logits, labels = case(7, 11)
     labels[3] = 11
     with execution(MODES[mode]):
-        with pytest.raises(RuntimeError, match=r"cross_entropy: a label is no class; got float32 \(7, 11\), int32 \(7\)"):
+        with pytest.raises(RuntimeError, match=r"cross_entropy: .* no class; got float32 \(7, 11\), int32 \(7\)"):
             kernel()(Tensor(logits), Tensor(labels)).asnumpy()
         with pytest.raises(RuntimeError, match=r"dtypes; got float32 \(7, 11\), int64 \(7\)"):
             kernel()(Tensor(logits), Tensor(labels.astype(np.int64))).asnumpy()

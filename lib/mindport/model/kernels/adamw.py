@@ -61,7 +61,7 @@ class InPlace(Kernel):
         """
         if flags.get("fp16") or flags.get("bf16"):
             raise UsageError("mixed precision is for the model, not for the optimizer that changes its weights",
-                             where="AdamW", do="auto_mixed_precision(model, …), then the training step of it")  # fmt: skip
+                             where="AdamW", do="auto_mixed_precision(model, …), then the training step")  # fmt: skip
         return super().add_flags(**flags)
 
 
