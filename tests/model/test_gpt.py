@@ -12,6 +12,7 @@ from mindspore import Tensor
 from mindport.config.schema import shapes
 from mindport.errors import MappingError, UsageError
 from mindport.model import GPT, NextTokenLoss
+from mindport.model.kernels import override
 from tests.families import CONTEXT, NEW
 from tests.model.reference import CASES, MODES, execution, token_ids
 
@@ -206,19 +207,35 @@ def test_half_precision_follows(pair, name):
     assert LIMIT < np.abs(logits - pair(name).logits(token_ids(T))).max() < 0.05
 
 
+def in_half(pair, level, path):
+    """A model at a level of mixed precision, its products computed by a path."""
+    with override("linear", path), override("attention", path):
+        return ms.amp.auto_mixed_precision(pair("llama").ours(), level, dtype=ms.float16)
+
+
 @pytest.mark.parametrize("level", ["O1", "O2", "O3"])
 def test_mixed_precision_levels_stay_near(pair, level):
-    model = ms.amp.auto_mixed_precision(pair("llama").ours(), level, dtype=ms.float16)
+    model = in_half(pair, level, "reference")
     logits = model(Tensor(token_ids(T))).asnumpy().astype(np.float32)
     assert LIMIT < np.abs(logits - pair("llama").logits(token_ids(T))).max() < 0.05
 
 
 def test_mixed_precision_o1_compiles_in_graph_mode(pair):
     """It rewrites the source of every cell, so names of the module are gone."""
-    model = ms.amp.auto_mixed_precision(pair("llama").ours(), "O1", dtype=ms.float16)
+    model = in_half(pair, "O1", "reference")
     with execution(ms.GRAPH_MODE):
         logits = model(Tensor(token_ids(T))).asnumpy().astype(np.float32)
     assert LIMIT < np.abs(logits - pair("llama").logits(token_ids(T))).max() < 0.05
+
+
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
+@pytest.mark.parametrize("level", ["O1", "O2", "O3"])
+def test_the_c_kernels_stay_in_float32_under_mixed_precision(pair, level, mode):
+    """O2 and O3 round the weights, O1 nothing that they touch."""
+    model = in_half(pair, level, "cpu")
+    with execution(mode):
+        logits = model(Tensor(token_ids(T))).asnumpy().astype(np.float32)
+    assert np.abs(logits - pair("llama").logits(token_ids(T))).max() < (LIMIT if level == "O1" else 0.05)
 
 
 def test_dropout_acts_in_training_only(pair):

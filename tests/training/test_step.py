@@ -104,9 +104,9 @@ def test_losses_norms_and_rates_equal_torch(expected, ours, name, mode):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_both_modes_compute_the_same(ours, name):
-    """To 1e-7 of each number in the first steps; later on, rounding has been through the weights."""
+    """To two units in the last place in the first steps; later on, rounding has been through the weights."""
     one, other = ours(name, "pynative"), ours(name, "graph")
-    np.testing.assert_allclose(one.rows[: WARMUP - 1], other.rows[: WARMUP - 1], rtol=1e-7)
+    np.testing.assert_allclose(one.rows[: WARMUP - 1], other.rows[: WARMUP - 1], rtol=2.4e-7)
     np.testing.assert_allclose(one.rows, other.rows, rtol=1e-6)
 
 

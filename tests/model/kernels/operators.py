@@ -86,6 +86,9 @@ def attention(grad: bool) -> list[list[Array]]:
     return cases
 
 
+LINEAR = ("linear", "linear_bias", "linear_grad_input", "linear_grad_weight", "linear_grad_both")
+
+
 def linear(name: str) -> list[list[Array]]:
     cases = []
     for rows, n, k in PRODUCTS:
@@ -124,8 +127,7 @@ OPERATORS: dict[str, list[list[Array]]] = {
     **{name: pointwise(5) for name in ("swiglu_grad", "geglu_tanh_grad", "geglu_erf_grad")},
     "attention": attention(grad=False),
     "attention_grad": attention(grad=True),
-    **{name: linear(name) for name in ("linear", "linear_bias")},
-    **{name: linear(name) for name in ("linear_grad_input", "linear_grad_weight", "linear_grad_both")},
+    **{name: linear(name) for name in LINEAR},
     "cross_entropy": cross_entropy(grad=False),
     "cross_entropy_grad": cross_entropy(grad=True),
     "adamw": adamw(),
