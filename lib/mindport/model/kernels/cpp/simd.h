@@ -115,4 +115,5 @@ static inline Vec exp2_negative(Vec x) {
   return as_floats(as_ints(p) + (as_ints(shifted) << 23));
 }
 
-static inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp_inside(-x)); }
+// Exactly 0 where exp_inside has its end: what is left there, times an x of 1e38, would be a number to be seen.
+static inline Vec sigmoid(Vec x) { return choose(x < -87.f, splat(0.f), 1.f / (1.f + exp_inside(-x))); }
