@@ -39,12 +39,12 @@ def gradients(step: int) -> tuple[np.ndarray, ...]:
 
 
 @functools.cache
-def expected(kind: type = torch.optim.AdamW) -> tuple[np.ndarray, ...]:
+def expected(kind: type = torch.optim.AdamW, steps: int = STEPS, **changes) -> tuple[np.ndarray, ...]:
     weights = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in start().items()}
     matrices = [w for w in weights.values() if w.ndim > 1]
     others = {"params": [w for w in weights.values() if w.ndim == 1], "weight_decay": 0.0}
-    optimizer = kind([{"params": matrices}, others], lr=LR, **SETTINGS)
-    for step in range(STEPS):
+    optimizer = kind([{"params": matrices}, others], lr=LR, **{**SETTINGS, **changes})
+    for step in range(steps):
         for weight, gradient in zip(weights.values(), gradients(step), strict=True):
             weight.grad = torch.from_numpy(gradient)
         optimizer.step()
@@ -84,6 +84,15 @@ def difference(got, wanted) -> float:
 def test_200_steps_equal_torch(path, mode):
     with execution(MODES[mode]):
         assert difference(run(make(path)), expected()) <= LIMIT
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("path", ["cpu", "reference"])
+@pytest.mark.parametrize("betas", [(0.0, 0.995), (0.9, 0.0)])
+def test_a_mean_of_its_last_value_alone(betas, path, mode):
+    """ln 0 is no number; with β2 = 0 a step has the size of m / |gradient|, and its digits."""
+    with execution(MODES[mode]):
+        assert difference(run(make(path, betas=betas), range(3)), expected(steps=3, betas=betas)) <= 3 * LIMIT
 
 
 @pytest.mark.parametrize("compiler", OTHER_CPUS)

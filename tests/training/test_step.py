@@ -15,6 +15,7 @@ from mindspore import Tensor
 
 from mindport.errors import UsageError
 from mindport.model import NextTokenLoss
+from mindport.model.kernels import override
 from mindport.training import AdamW, Constant, Cosine, TrainStep
 from tests.model.kernels.planted import planted
 from tests.model.reference import MODES, execution
@@ -180,3 +181,29 @@ def test_an_optimizer_of_other_weights_stops(pair):
     model = pair("llama").ours()
     with pytest.raises(UsageError, match="not the trainable ones"):
         TrainStep(model, NextTokenLoss(model), AdamW(model.trainable_params()[1:]), Constant(LR))
+
+
+def mixed(cell, level):
+    return ms.amp.auto_mixed_precision(cell, level, dtype=ms.float16)
+
+
+@pytest.mark.parametrize("level", ["O2", "O3"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_loss_in_mixed_precision_trains_float32_weights(pair, mode, level):
+    model = pair("llama").ours()
+    optimizer = AdamW(model.trainable_params())
+    with execution(MODES[mode]):
+        step = TrainStep(model, mixed(NextTokenLoss(model), level), optimizer, Constant(LR))
+        losses = [step(*map(Tensor, batch(0)))[0].asnumpy().item() for _ in range(4)]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < 0.95 * losses[0]
+
+
+@pytest.mark.parametrize("level", ["O2", "O3"])
+@pytest.mark.parametrize("path", ["cpu", "reference", "ascend"])
+def test_an_optimizer_in_mixed_precision_stops(pair, path, level):
+    """In Graph mode it would write to copies of the weights: a training that goes nowhere, and says nothing."""
+    with override("adamw", path):
+        step = make(pair("llama"))
+    with pytest.raises(UsageError, match="not for the optimizer"):
+        mixed(step, level)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from mindport import tuning
-from mindport.errors import BackendError
+from mindport.errors import BackendError, FileError
 from mindport.tuning.contestant import Contestant
 from mindport.tuning.race import Plan, Worker, cores, machine_peaks, race
 from tests.tuning.fakes import MODULE
@@ -96,9 +96,10 @@ def test_the_peaks_are_those_of_the_machine_now(monkeypatch):
     assert case.peaks == {"FMA": 200.0, "GEMM": 180.0} and case.shares("ours").keys() == {"FMA", "GEMM"}
 
 
-def test_without_a_compiler_there_are_no_peaks_and_that_is_said(monkeypatch):
+@pytest.mark.parametrize("kind", [BackendError, FileError])
+def test_without_a_library_there_are_no_peaks_and_that_is_said(monkeypatch, kind):
     def refuse(threads: int) -> float:
-        raise BackendError("no compiler")
+        raise kind("no compiler")
 
     peak = SimpleNamespace(fma_peak=refuse)
     monkeypatch.setitem(sys.modules, "mindport.tuning.peak", peak)

@@ -21,6 +21,7 @@ def fma_peak(threads: int, repeats: int = REPEATS) -> float:
 
     Raises:
         BackendError: there is no compiler.
+        FileError: the cache of compiled kernels cannot be written.
     """
     return _rate("fma_rate")(ctypes.c_int(threads), ctypes.c_int(repeats))
 
@@ -30,6 +31,7 @@ def gemm_peak(threads: int, repeats: int = REPEATS) -> float:
 
     Raises:
         BackendError: there is no compiler.
+        FileError: the cache of compiled kernels cannot be written.
     """
     rate = _rate("gemm_rate")
     sizes = ((ctypes.c_int64(n) for n in product) for product in PRODUCTS)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mindport.errors import BackendError, MindPortError
+from mindport.errors import BackendError, FileError, MindPortError
 from mindport.tuning.case import FMA, GEMM, Case, Memory
 from mindport.tuning.contestant import Contestant
 from mindport.tuning.harness import paired_ratios, take_turns, timings
@@ -95,11 +95,11 @@ def race(name: str, contestants: Sequence[Contestant], plan: Plan, absent: Mappi
 
 def machine_peaks(threads: int, absent: dict[str, str]) -> dict[str, float]:
     """GFLOP/s of multiply-adds in registers and of a large matrix product, now; `absent` is told why there are none."""
-    try:
-        from mindport.tuning import peak
+    from mindport.tuning import peak  # late: it imports mindspore, which only contestants have from the start
 
+    try:
         return {FMA: peak.fma_peak(threads), GEMM: peak.gemm_peak(threads)}
-    except (ImportError, BackendError) as error:
+    except (BackendError, FileError) as error:
         absent["the machine's peaks"] = str(error)
         return {}
 

@@ -149,14 +149,14 @@ def defined() -> set[str]:
 
 
 def call(name: str, arrays: list[np.ndarray], threads: int = 0) -> int:
-    """Run an operator as MindSpore does; its status. The last arrays are its outputs."""
+    """Run an operator; its status. The last arrays are its outputs."""
     compiled = ctypes.CDLL(str(library()))
     if threads:
         compiled.omp_set_num_threads(threads)
     count = len(arrays)
     shapes = [(ctypes.c_int64 * max(x.ndim, 1))(*x.shape) for x in arrays]
     pointer = ctypes.POINTER(ctypes.c_int64)
-    return compiled[name](
+    return compiled[f"{name}_status"](
         count,
         (ctypes.c_void_p * count)(*[x.ctypes.data for x in arrays]),
         (ctypes.c_int * count)(*[x.ndim for x in arrays]),

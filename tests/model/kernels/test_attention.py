@@ -172,7 +172,7 @@ def test_half_precision_is_computed_by_the_reference():
     assert relative(got.asnumpy(), expected) < 5e-3
 
 
-# The functions of the library, called as MindSpore calls them.
+# The functions of the library, called directly.
 
 GUARD = 64  # floats before and after each array, which must stay as they are
 
@@ -181,7 +181,7 @@ def call(function, *arrays, where=None):
     """Its status."""
     count = len(arrays)
     shapes = [(ctypes.c_int64 * max(1, x.ndim))(*x.shape) for x in arrays]
-    return getattr(ctypes.CDLL(str(where or library.library())), function)(
+    return getattr(ctypes.CDLL(str(where or library.library())), f"{function}_status")(
         count, (ctypes.c_void_p * count)(*(x.ctypes.data for x in arrays)),
         (ctypes.c_int * count)(*(x.ndim for x in arrays)),
         (ctypes.POINTER(ctypes.c_int64) * count)(*(ctypes.cast(x, ctypes.POINTER(ctypes.c_int64)) for x in shapes)),

@@ -39,17 +39,22 @@ def exact(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def ours(cell: nn.Cell, logits: np.ndarray, labels: np.ndarray, mode: str = "pynative") -> tuple[float, np.ndarray]:
+    return both(Thrice(cell), logits, labels, mode)
+
+
+def both(thrice: nn.Cell, logits: np.ndarray, labels: np.ndarray, mode: str) -> tuple[float, np.ndarray]:
+    """The loss, and the gradient of three times it."""
     with execution(MODES[mode]):
-        value, gradient = Both(cell)(Tensor(logits), Tensor(labels))
+        value, gradient = Both(thrice)(Tensor(logits), Tensor(labels))
         return value.asnumpy().item() / 3, gradient.asnumpy()
 
 
 class Both(nn.Cell):
     """Three times the loss, and the gradient of that."""
 
-    def __init__(self, cell: nn.Cell) -> None:
+    def __init__(self, thrice: nn.Cell) -> None:
         super().__init__()
-        self.both = ms.value_and_grad(Thrice(cell), 0)
+        self.both = ms.value_and_grad(thrice, 0)
 
     def construct(self, logits, labels):
         return self.both(logits, labels)
@@ -92,6 +97,16 @@ def test_under_recompute(mode):
     cell = kernel()
     cell.recompute()
     assert error(ours(cell, *case(5, 65), mode), exact(*case(5, 65))) <= 1
+
+
+@pytest.mark.parametrize("level", ["O1", "O2", "O3"])
+@pytest.mark.parametrize("mode", MODES)
+def test_mixed_precision_leaves_it_in_float32(mode, level):
+    """C++ would refuse float16; only the logits that come in may be rounded to it."""
+    mixed = ms.amp.auto_mixed_precision(Thrice(kernel()), level, dtype=ms.float16)
+    (value, gradient), (wanted, slope) = both(mixed, *case(5, 65), mode), exact(*case(5, 65))
+    assert value == pytest.approx(wanted, rel=2e-3)
+    assert np.abs(gradient - slope).max() < 5e-3 * np.abs(slope).max()
 
 
 @pytest.mark.parametrize("compiler", OTHER_CPUS)
@@ -168,6 +183,19 @@ def test_a_label_that_is_no_class_stops(path, label, mode):
         F.cross_entropy(torch.from_numpy(logits), torch.from_numpy(labels).long())
     with execution(MODES[mode]), pytest.raises(RuntimeError):
         kernel(path)(Tensor(logits), Tensor(labels)).asnumpy()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_does_not_fit_is_said_in_words(mode):
+    logits, labels = case(7, 11)
+    labels[3] = 11
+    with execution(MODES[mode]):
+        with pytest.raises(RuntimeError, match=r"cross_entropy: .* no class; got float32 \(7, 11\), int32 \(7\)"):
+            kernel()(Tensor(logits), Tensor(labels)).asnumpy()
+        with pytest.raises(RuntimeError, match=r"dtypes; got float32 \(7, 11\), int64 \(7\)"):
+            kernel()(Tensor(logits), Tensor(labels.astype(np.int64))).asnumpy()
+        with pytest.raises(RuntimeError, match=r"shapes .*got float32 \(7, 11\), int32 \(6\)"):
+            kernel()(Tensor(logits), Tensor(labels[:6])).asnumpy()
 
 
 @pytest.mark.parametrize("labels", [np.zeros(6, np.int32), np.zeros((7, 1), np.int32), np.zeros(7, np.int64)])

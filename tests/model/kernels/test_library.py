@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import subprocess
 import sys
 import textwrap
@@ -122,3 +124,11 @@ def test_a_cache_that_cannot_be_written_is_said(fresh, monkeypatch):
     with pytest.raises(FileError, match="cannot be written") as error:
         library()
     assert "MINDPORT_CACHE" in str(error.value)
+
+
+def test_a_cache_on_a_disk_without_locks_is_said(fresh, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert unavailable() == "the cache of compiled kernels cannot be written (No locks available)"

@@ -10,6 +10,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
 
+from mindport.errors import UsageError
 from mindport.model.kernels.native import native, refusal
 from mindport.model.kernels.selector import Kernel, select
 
@@ -29,6 +30,11 @@ def adamw(*, decay: Sequence[float], betas: tuple[float, float] = (0.9, 0.999), 
     return select("adamw", paths, decay=tuple(decay), betas=betas, eps=eps)
 
 
+def log(beta: float) -> float:
+    """ln β, also of 0, which makes a mean of its last value alone."""
+    return math.log(beta) if beta else -math.inf
+
+
 class Correction(Kernel):
     """1 − βᵗ, from step t and ln β; float32 of 1 − exp(…) would keep two digits of it in the first steps."""
 
@@ -44,13 +50,28 @@ class Correction(Kernel):
         return self.where(y < 0.5, y * series, 1.0 - self.exp(-y))
 
 
-class Reference(Kernel):
+class InPlace(Kernel):
+    """A path of AdamW. Under mixed precision Graph mode would hand it copies of the weights: it would train nothing."""
+
+    def add_flags(self, **flags: Any) -> InPlace:
+        """Refuse the flags that mixed precision sets on every cell.
+
+        Raises:
+            UsageError: it is one of them.
+        """
+        if flags.get("fp16") or flags.get("bf16"):
+            raise UsageError("mixed precision is for the model, not for the optimizer that changes its weights",
+                             where="AdamW", do="auto_mixed_precision(model, …), then the training step")  # fmt: skip
+        return super().add_flags(**flags)
+
+
+class Reference(InPlace):
     """Plain operators, one weight after the other."""
 
     def __init__(self, *, decay: tuple[float, ...], betas: tuple[float, float], eps: float) -> None:
         super().__init__()
         self.decay, self.betas, self.eps = decay, betas, eps
-        self.logs = tuple(map(math.log, betas))
+        self.logs = tuple(map(log, betas))
         self.correction, self.assign, self.sqrt = Correction(), ops.Assign(), ops.Sqrt()
 
     def construct(self, weights: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
@@ -67,7 +88,7 @@ class Reference(Kernel):
         return step
 
 
-class Ascend(Kernel):
+class Ascend(InPlace):
     """`ops.AdamWeightDecay`, which corrects no bias: its rate, ε and decay are rescaled so that it comes to the same.
 
     With c1 = 1 − β1ᵗ and c2 = √(1 − β2ᵗ) these are lr·c2/c1, ε·c2 and decay·c1/c2. The operator also runs on a CPU,
@@ -77,7 +98,7 @@ class Ascend(Kernel):
     def __init__(self, *, decay: tuple[float, ...], betas: tuple[float, float], eps: float) -> None:
         super().__init__()
         self.decay, self.betas, self.eps = decay, betas, eps
-        self.logs = tuple(math.log(float(np.float32(beta))) for beta in betas)  # the operator rounds its betas
+        self.logs = tuple(log(float(np.float32(beta))) for beta in betas)  # the operator rounds its betas
         self.correction, self.update, self.sqrt = Correction(), ops.AdamWeightDecay(), ops.Sqrt()
 
     def construct(self, weights: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
@@ -89,7 +110,7 @@ class Ascend(Kernel):
         return step
 
 
-class Cpu(Kernel):
+class Cpu(InPlace):
     """One call for all weights, in one pass over the memory, in C++ (cpp/adamw.cc)."""
 
     def __init__(self, *, decay: tuple[float, ...], betas: tuple[float, float], eps: float) -> None:

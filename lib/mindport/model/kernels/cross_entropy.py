@@ -7,7 +7,7 @@ from typing import Any
 import mindspore as ms
 from mindspore import Tensor, ops
 
-from mindport.model.kernels.native import native, refusal
+from mindport.model.kernels.native import Native, native
 from mindport.model.kernels.selector import Kernel, select
 
 IGNORED = -100
@@ -50,7 +50,7 @@ class Ascend(Kernel):
         return self.loss(logits.astype(self.float32), labels, ignore_index=self.ignore_index)
 
 
-class Cpu(Kernel):
+class Cpu(Native):
     """One pass over the logits in C++ (cpp/cross_entropy.cc) and one for the gradient; (N, 2) numbers are kept."""
 
     def __init__(self, *, ignore_index: int) -> None:
@@ -62,10 +62,6 @@ class Cpu(Kernel):
             return grad(logits, labels, ignored, out[1], dout[0]), labels, ignored
 
         self.loss = native("cross_entropy", lambda logits, *rest: ((1,), (logits[0], 2)), gradient, outputs=2)
-
-    @staticmethod
-    def refuses(*, ignore_index: int) -> str | None:
-        return refusal()
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         return self.loss(logits.astype(self.float32), labels, self.ignored)[0].reshape(())

@@ -6,7 +6,7 @@ from typing import Any
 
 from mindspore import Tensor, ops
 
-from mindport.model.kernels.native import native, refusal
+from mindport.model.kernels.native import Native, native
 from mindport.model.kernels.selector import Kernel, select
 
 
@@ -29,16 +29,12 @@ class Reference(Kernel):
         return self.sqrt(total)
 
 
-class Cpu(Kernel):
+class Cpu(Native):
     """One call, summed in float64, in C++ (cpp/global_norm.cc)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.norm = native("global_norm", lambda *inputs: (1,))
-
-    @staticmethod
-    def refuses() -> str | None:
-        return refusal()
 
     def construct(self, tensors: Any) -> Tensor:
         return self.norm(*tensors).reshape(())

@@ -109,9 +109,9 @@ def _locked(path: Path) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w")
+        fcntl.flock(file, fcntl.LOCK_EX)  # which some network file systems refuse
     except OSError as error:
         raise FileError("the cache of compiled kernels cannot be written", where=path.parent, got=error.strerror,
                         do="name another place in MINDPORT_CACHE") from None  # fmt: skip
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
         yield

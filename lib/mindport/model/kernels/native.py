@@ -20,8 +20,8 @@ class Native(Kernel):
     """A path in C++: float32 only, so under mixed precision it is a float32 island in the model."""
 
     @staticmethod
-    def refuses(*, dtype: str, **_: Any) -> str | None:
-        """What `refusal` says of the dtype."""
+    def refuses(*, dtype: str = "float32", **_: Any) -> str | None:
+        """What `refusal` says of the dtype; a kernel that has no such setting is one of float32 on every path."""
         return refusal(dtype)
 
     def add_flags(self, **flags: Any) -> Native:

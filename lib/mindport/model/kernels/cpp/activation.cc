@@ -10,8 +10,8 @@ struct Point {
 
 struct Silu {  // x σ(x)
   static Point at(Vec x) {
-    Vec s = sigmoid(x);
-    return {x * s, s * (1.f + x * (1.f - s))};
+    Vec s = sigmoid(x), y = x * s;
+    return {y, s + y * (1.f - s)};
   }
 };
 
@@ -19,18 +19,21 @@ struct GeluTanh {  // x σ(2 √(2/π) (x + 0.044715 x³))
   static Point at(Vec x) {
     const float linear = 1.5957691216f, cubic = 0.0713548163f;
     Vec square = x * x, s = sigmoid(x * (linear + cubic * square));
-    return {x * s, s * (1.f + x * (1.f - s) * (linear + 3.f * cubic * square))};
+    Vec y = x * s;  // of s, y and 1 − s one is 0 far out: multiplied first, it keeps the square from overflowing
+    return {y, s + y * (1.f - s) * (linear + 3.f * cubic * square)};
   }
 };
 
 struct GeluErf {  // x Φ(x), slope Φ(x) + x φ(x)
   static Point at(Vec x) {
-    Vec size = choose(x < 0.f, -x, x), bell = exp_inside(-0.5f * x * x);
+    Vec size = choose(x < 0.f, -x, x);
+    Vec bell = choose(size > 13.f, splat(0.f), exp_inside(-0.5f * x * x));  // as in sigmoid: no rest for x to multiply
     Vec tail = bell * over_bell(size), below = choose(x < 0.f, tail, 1.f - tail);
     return {x * below, below + x * bell * 0.3989422804f};
   }
 
-  // Φ(−size) / exp(−size²/2) within 2.7e-7 of itself, for any size ≥ 0: t · (minimax polynomial of t), t in (0, 1].
+  // Φ(−size) / exp(−size²/2) within 5e-7 of itself up to a size of 14, from where on Φ is less than any float:
+  // t · (minimax polynomial of t), t in (0, 1].
   static Vec over_bell(Vec size) {
     Vec t = 1.f / (1.f + 0.3f * size), p = splat(0.035674876f);
     p = p * t - 0.1572034953f;

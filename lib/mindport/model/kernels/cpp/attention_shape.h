@@ -1,11 +1,10 @@
 // Which keys a query sees, and where everything lies.
 #pragma once
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 
 #include "attention_tiles.h"
 #include "call.h"
+#include "scratch.h"
 
 struct Range {
   int64_t begin, end;
@@ -82,21 +81,4 @@ static inline int read_problem(const Call& call, Problem& p) {
   if (p.offset == ALIGNED_AT_END) p.offset = p.keys - p.tokens;
   p.lengths = call.at<int32_t>(6), p.length_step = call.size(6) == 1 ? 0 : 1;
   return p.window > 0 ? OK : WRONG_SHAPE;
-}
-
-// This thread's own memory, on a cache line; what was there before is lost.
-static inline float* scratch(size_t floats) {
-  struct Block {
-    float* data = nullptr;
-    size_t size = 0;
-    ~Block() { std::free(data); }
-  };
-  static thread_local Block block;
-  if (block.size < floats) {
-    std::free(block.data);
-    block.size = (floats + 15) / 16 * 16;
-    block.data = (float*)std::aligned_alloc(64, block.size * sizeof(float));
-    if (!block.data) throw std::bad_alloc();
-  }
-  return block.data;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simd.h"
+#include "transpose.h"
 
 struct In {
   const float* data;

@@ -6,7 +6,6 @@
 #include "call.h"
 #include "simd.h"
 
-static const int WRONG_LABEL = 21;
 static const int64_t BLOCK = 1024;  // floats, read twice: the second time from the nearest cache
 
 static float top_of(const float* x, int64_t n, float top) {

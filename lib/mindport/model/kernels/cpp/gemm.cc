@@ -13,8 +13,8 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <vector>
 
+#include "scratch.h"
 #include "transpose.h"
 
 // The registers decide: ROWS × VECTORS sums, VECTORS of B, and what is multiplied with them.
@@ -226,13 +226,6 @@ static void multiply(const Product& p, Block rows, Block columns, Block depth, L
           one_tile(depth.size, {a.data + i * row, a.stride}, b + j * depth.size, to,
                    std::min<int64_t>(ROWS, rows.size - i), std::min<int64_t>(COLUMNS, columns.size - j));
         }
-}
-
-// Memory of the calling thread that it keeps, on a cache line's boundary.
-static float* scratch(int64_t floats) {
-  static thread_local std::vector<float> kept;
-  if ((int64_t)kept.size() < floats + 16) kept = std::vector<float>(floats + 16);
-  return (float*)(((uintptr_t)kept.data() + 63) / 64 * 64);
 }
 
 // A's rows of a block where they are, or packed.

@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <vector>
+
 #include "call.h"
 #include "lanes.h"
+#include "scratch.h"
 
 struct Moments {
   float mean, rstd;
@@ -99,9 +100,7 @@ template <bool CENTRED>
 static void norm_grad(const Rows& in, const Gradients& out) {
   const int64_t rows = (in.count + CHUNKS - 1) / CHUNKS, height = (rows + BLOCK - 1) / BLOCK * BLOCK;
   const int64_t chunks = height ? (in.count + height - 1) / height : 0, width = (CENTRED ? 2 : 1) * in.d;
-  static thread_local std::vector<float> scratch;
-  if ((int64_t)scratch.size() < chunks * width) scratch.resize(chunks * width);
-  float* partials = scratch.data();  // (chunks, width)
+  float* const partials = scratch(chunks * width);  // (chunks, width)
 #pragma omp parallel for schedule(static) if (in.count * in.d > PARALLEL)
   for (int64_t chunk = 0; chunk < chunks; chunk++) {
     const int64_t first = chunk * height, end = first + height < in.count ? first + height : in.count;
