@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+from mindport.environment.system import find_compiler
+from mindport.errors import BackendError
 
 # on a busy machine an example may take any time, and that says nothing about the code
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -13,3 +19,21 @@ settings.load_profile("no clock")
 @pytest.fixture(autouse=True)
 def _own_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
+
+
+@pytest.fixture
+def compiler() -> None:
+    """Skip a test of the C++ kernels where nothing can compile them."""
+    if not find_compiler(os.environ):
+        pytest.skip("the C++ kernels need a compiler")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """The same for tests that ask for a C++ path by its name, among others that need none."""
+    try:
+        return (yield)
+    except BackendError as error:
+        if find_compiler(os.environ) or "need a compiler" not in error.what:
+            raise
+        pytest.skip(error.what)

@@ -187,7 +187,7 @@ def test_a_forward_hook_sees_every_cell(pair):
         cell.register_forward_hook(lambda cell, inputs, output, name=name: seen.update({name: (inputs, output)}))
     logits = model(Tensor(token_ids(T)))
     silent = {name for name, _ in model.cells_and_names()} - seen.keys()
-    assert {name.split(".")[-1] for name in silent} == {"blocks", "reference"}  # a list, and attention's other path
+    assert {name.split(".")[-1] for name in silent} - {"reference"} == {"blocks"}  # a list; attention's other path
     assert seen["blocks.1.attn.o"][0][0].shape == (2, T, 48)  # the attention's context
     assert seen["blocks.1.mlp.down"][0][0].shape == (2, T, 28)  # act(gate) · up
     np.testing.assert_array_equal(seen["head"][1].asnumpy(), logits.asnumpy())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import os
 
 import mindspore as ms
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 import transformers
 from mindspore import Tensor
 
+from mindport.environment.system import find_compiler
 from mindport.errors import UsageError
 from mindport.model import NextTokenLoss
 from mindport.model.kernels import override
@@ -93,7 +95,8 @@ def ours(pair):
 
 
 def error(got: np.ndarray, wanted: np.ndarray) -> float:
-    return np.abs(got - wanted[: len(got)]).max()
+    """The largest difference; of numbers above 1, relative."""
+    return (np.abs(got - wanted[: len(got)]) / np.maximum(1, np.abs(wanted[: len(got)]))).max()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -104,10 +107,14 @@ def test_losses_norms_and_rates_equal_torch(expected, ours, name, mode):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_both_modes_compute_the_same(ours, name):
-    """To two units in the last place in the first steps; later on, rounding has been through the weights."""
-    one, other = ours(name, "pynative"), ours(name, "graph")
-    np.testing.assert_allclose(one.rows[: WARMUP - 1], other.rows[: WARMUP - 1], rtol=2.4e-7)
-    np.testing.assert_allclose(one.rows, other.rows, rtol=1e-6)
+    """To two units in the last place in the first steps; later on, rounding has been through the weights.
+
+    That is with the C++ kernels, which sum alike in both modes; MindSpore's own operators do not.
+    """
+    one, other = ours(name, "pynative").rows, ours(name, "graph").rows
+    first, later = (2.4e-7, 1e-6) if find_compiler(os.environ) else (2e-6, 1e-5)
+    np.testing.assert_allclose(one[: WARMUP - 1], other[: WARMUP - 1], rtol=first)
+    np.testing.assert_allclose(one, other, rtol=later)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -143,7 +150,7 @@ def test_gradients_clipped_after_the_step_are_seen(pair, expected):
     ("old", "new"),
     [("c1 = 1 - std::pow(beta1, step)", "c1 = 1"), ("g[i] * r.scale", "g[i]"), ("keep * p[i]", "p[i]")],
 )
-def test_a_fault_planted_into_the_optimizer_is_seen(pair, expected, old, new):
+def test_a_fault_planted_into_the_optimizer_is_seen(pair, expected, compiler, old, new):
     """No bias correction, no clipping, no decay."""
     got = Ours(pair("llama"), 6, fault=(old, new)).rows
     assert error(got[:, 0], expected("llama").rows[:, 0]) > 10 * LIMIT

@@ -47,7 +47,7 @@ def case(name: str, x: np.ndarray) -> tuple:
     return formula, (x, normal(*x.shape, seed=1))[:count], count
 
 
-def test_a_cpu_with_a_compiler_takes_cpp():
+def test_a_cpu_with_a_compiler_takes_cpp(compiler):
     for name in ACTIVATIONS:
         ACTIVATIONS[name][1]()
     chosen = {(choice.kernel, choice.path) for choice in choices()}

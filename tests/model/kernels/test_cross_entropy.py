@@ -76,7 +76,7 @@ def error(got: tuple[float, np.ndarray], expected: tuple[float, np.ndarray]) -> 
     return max(value / 2e-6, gradient / 1e-5)
 
 
-def test_a_cpu_with_a_compiler_takes_cpp():
+def test_a_cpu_with_a_compiler_takes_cpp(compiler):
     kernels.cross_entropy()
     assert ("cross_entropy", "cpu") in {(choice.kernel, choice.path) for choice in choices()}
 

@@ -108,7 +108,7 @@ def test_no_compiler_is_said_and_the_reference_computes(fresh, monkeypatch, vari
     assert "a C++ compiler" in choice.reason
 
 
-def test_a_source_that_does_not_compile_is_one_line(fresh):
+def test_a_source_that_does_not_compile_is_one_line(fresh, compiler):
     (module.SOURCES / "one.cc").write_text("int one() { return nonsense; }\n")
     with pytest.raises(BackendError, match="refuses the kernels") as error:
         library()
@@ -116,7 +116,7 @@ def test_a_source_that_does_not_compile_is_one_line(fresh):
     assert "\n" not in unavailable()
 
 
-def test_a_cache_that_cannot_be_written_is_said(fresh, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_said(fresh, monkeypatch, compiler):
     blocked = fresh / "file"
     blocked.write_text("")
     monkeypatch.setenv("MINDPORT_CACHE", str(blocked / "below"))
@@ -126,7 +126,7 @@ def test_a_cache_that_cannot_be_written_is_said(fresh, monkeypatch):
     assert "MINDPORT_CACHE" in str(error.value)
 
 
-def test_a_cache_on_a_disk_without_locks_is_said(fresh, monkeypatch):
+def test_a_cache_on_a_disk_without_locks_is_said(fresh, monkeypatch, compiler):
     def refuse(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 

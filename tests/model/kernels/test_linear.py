@@ -80,7 +80,7 @@ def worst(shapes=SHAPES) -> float:
     return max(error(ours(kernel(), *case(*shape)), exact(*case(*shape))) for shape in shapes)
 
 
-def test_a_cpu_with_a_compiler_takes_cpp():
+def test_a_cpu_with_a_compiler_takes_cpp(compiler):
     kernels.linear(bias=True, dtype="float32")
     assert ("linear", "cpu") in {(choice.kernel, choice.path) for choice in choices()}
 

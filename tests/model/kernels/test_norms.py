@@ -50,7 +50,7 @@ def case(name: str, *shape: int, **changes: float) -> tuple:
     return NORMS[name][1], inputs, len(inputs)
 
 
-def test_a_cpu_with_a_compiler_takes_cpp():
+def test_a_cpu_with_a_compiler_takes_cpp(compiler):
     kernels.rms_norm(eps=EPS)
     kernels.layer_norm(eps=EPS)
     assert {("rms_norm", "cpu"), ("layer_norm", "cpu")} <= {(choice.kernel, choice.path) for choice in choices()}

@@ -34,7 +34,7 @@ def case(b: int, t: int, h: int, d: int, r: int, sequences: int) -> tuple:
     return cases.rope, (normal(b, t, h, d), np.cos(angles), np.sin(angles)), 1
 
 
-def test_a_cpu_with_a_compiler_takes_cpp():
+def test_a_cpu_with_a_compiler_takes_cpp(compiler):
     kernels.rope(head_dim=8)
     assert ("rope", "cpu") in {(choice.kernel, choice.path) for choice in choices()}
 

@@ -25,7 +25,7 @@ def last():
     return choices()[-1]
 
 
-def test_this_cpu_takes_the_compiled_kernel_for_float32():
+def test_this_cpu_takes_the_compiled_kernel_for_float32(compiler):
     assert isinstance(attention(**{**SETTINGS, "dtype": "float32"}), Cpu)
     assert (last().path, last().reason) == ("cpu", "CPU: C++ compiled here")
 
