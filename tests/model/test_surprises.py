@@ -11,6 +11,7 @@ import sys
 import mindspore as ms
 import numpy as np
 import pytest
+import torch
 from mindspore import Tensor, nn, ops
 
 
@@ -62,3 +63,13 @@ def test_expm1_loses_its_digits_near_zero():
     """So AdamW's 1 - beta ** t is a series of its own (kernels/adamw.py)."""
     got = ops.expm1(Tensor([-1e-5], ms.float32)).asnumpy()[0]
     assert abs(got / np.expm1(-1e-5) - 1) > 1e-4
+
+
+@pytest.mark.parametrize("approximate", ["tanh", "none"])
+def test_fast_gelu_is_another_function(approximate):
+    """x σ(1.702 x): 0.02 off around ±2.3, where a wrong form of GELU is off by 5e-4; so no path takes it."""
+    x = torch.linspace(-8, 8, 4001)
+    fast = ops.fast_gelu(Tensor(x.numpy())).asnumpy()
+    np.testing.assert_allclose(fast, (x * torch.sigmoid(1.702 * x)).numpy(), atol=2e-6)
+    off = np.abs(fast - torch.nn.functional.gelu(x, approximate=approximate).numpy()).max()
+    assert 0.019 < off < 0.022
