@@ -2,8 +2,10 @@
 #   PYTHON=python3.11   the interpreter that .venv is made with (default: the first suitable one on the PATH)
 #   VENV=.venv          where the environment is
 #   FUZZ_SECONDS=60     how long `make fuzz` takes; FUZZ_SEED repeats a run
+#   WORKERS=2           processes that run the tests, 2 GB each
 #   ARGS="..."          passed on to `mindport run`, pytest, JupyterLab or `mindport bench`
 
+WORKERS ?= 2
 VENV ?= .venv
 PYTHON ?=
 ARGS ?=
@@ -27,8 +29,8 @@ setup:  ## make or refresh the environment in .venv
 run: setup  ## take SmolLM2-135M through the notebooks, leave the report in runs/
 	$(BIN)/mindport run $(ARGS)
 
-test: setup  ## run the tests
-	$(BIN)/python -m pytest $(ARGS)
+test: setup  ## run the tests, in WORKERS (2) processes
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 lab: setup  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(ARGS)
