@@ -27,6 +27,14 @@ def finished(request, tmp_path_factory):
     return run(request.param, size="smoke", out=out, only=steps)
 
 
+def ran(finished) -> list[str]:
+    return [path.stem for path in sorted((finished.out / "notebooks").glob("*.html"))]
+
+
+def test_what_ran_is_what_was_asked_for(finished):
+    assert ran(finished) == [name for name in STEPS if "llama" in finished.out.name or name != TUNING]
+
+
 def test_the_run_is_positive(finished):
     assert finished.ok, finished.text()
     assert [entry.state for entry in finished.notebooks] == ["done"] * len(finished.notebooks)
@@ -34,6 +42,8 @@ def test_the_run_is_positive(finished):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_each_step_leaves_a_positive_record(finished, name):
+    if name not in ran(finished):
+        pytest.skip("07 runs on the other model")
     record = json.loads((finished.out / f"{name}.json").read_text())
     assert record["ok"] is True
     assert record["machine"]["device"] == "CPU"
@@ -46,8 +56,8 @@ def test_the_card_and_the_page_are_written(finished):
     card = json.loads((finished.out / "card.json").read_text())
     assert card["ok"] is True
     assert card["counts"]["failed"] == 0
-    assert all("Ascend" in line["how"] for line in card["not_verified"])  # every step ran; only Ascend is left open
+    if len(ran(finished)) == len(STEPS):  # only Ascend is left open
+        assert all("Ascend" in line["how"] for line in card["not_verified"])
     page = (finished.out / "index.html").read_text()
     assert "Nothing on this page was run on an Ascend NPU" in page
-    for name in STEPS:
-        assert (finished.out / "notebooks" / f"{name}.html").exists()
+    assert all(f"{name}.html" in page for name in ran(finished))
