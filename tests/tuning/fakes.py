@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import numpy as np
 
@@ -40,6 +41,11 @@ def loud() -> Built:
 def refusing() -> Built:
     """Cannot be built."""
     raise ValueError("no such operator here")
+
+
+def hanging() -> Built:
+    """Does not come back from a call."""
+    return Built(lambda: time.sleep(600), dict)
 
 
 def dying() -> Built:

@@ -76,6 +76,13 @@ def test_one_that_dies_is_told_with_its_last_words():
     assert "ended with 3" in str(raised.value.got) and "killed by a signal" in str(raised.value.got)
 
 
+def test_one_that_hangs_is_ended_and_told(monkeypatch):
+    monkeypatch.setattr("mindport.tuning.race.PATIENCE", 5.0)
+    with pytest.raises(BackendError, match="failed to time") as raised:
+        race("c", [fake("ours", "hanging")], QUICK)
+    assert "ended with -9" in str(raised.value.got)
+
+
 def test_no_process_outlives_its_case(tmp_path):
     with pytest.raises(KeyboardInterrupt), Worker(fake("ours"), tmp_path / "w", 1) as worker:
         worker.build(1)

@@ -20,11 +20,12 @@ from mindport.config import ModelConfig, from_dict
 from mindport.errors import BackendError
 from mindport.model import GPT, NextTokenLoss, kernels
 from mindport.model.kernels.attention import Reference
-from mindport.training import AdamW, Constant, TrainStep
+from mindport.training import AdamW, TrainStep
 from mindport.training.clip import EPS
 from mindport.tuning import shapes
 from mindport.tuning.accumulate import AccumulatedStep
 from mindport.tuning.contestant import Built
+from mindport.tuning.ours import training_step
 from mindport.tuning.study import KERNELS
 
 MODES = {"graph": ms.GRAPH_MODE, "pynative": ms.PYNATIVE_MODE}
@@ -69,12 +70,10 @@ def _build(config: ModelConfig, recompute: bool, pieces: int, amp: str) -> Train
     if recompute:
         for block in model.blocks:
             block.recompute()
-    optimizer = AdamW(model.trainable_params(), betas=shapes.BETAS, eps=shapes.EPSILON,
-                      weight_decay=shapes.WEIGHT_DECAY)  # fmt: skip
     loss = NextTokenLoss(model)
     if amp:
         loss.model = ms.amp.auto_mixed_precision(model, amp)
-    whole = TrainStep(model, loss, optimizer, Constant(shapes.LEARNING_RATE), max_norm=shapes.MAX_NORM)
+    whole = training_step(model, loss)
     return whole if pieces == 1 else AccumulatedStep(whole, pieces)
 
 

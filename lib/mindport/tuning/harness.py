@@ -32,6 +32,11 @@ def take_turns(contestants: Mapping[str, Callable[[], Sequence[float]]], rounds:
     return seconds
 
 
+def in_turn(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Seconds]:
+    """The same for functions of this process, one call a turn."""
+    return take_turns({name: _timed(call) for name, call in calls.items()}, rounds)
+
+
 def timings(seconds: Mapping[str, Seconds]) -> dict[str, Timing]:
     """Order statistics over all the calls of each contestant."""
     return {name: Timing.of([call for turn in rounds for call in turn]) for name, rounds in seconds.items()}
@@ -62,9 +67,8 @@ def compare(
         repeats: rounds that count.
         memory: figures to keep with the case.
     """
-    timed = {who: _timed(call) for who, call in contestants.items()}
-    take_turns(timed, 1)
-    seconds = take_turns(timed, repeats)
+    in_turn(contestants, 1)
+    seconds = in_turn(contestants, repeats)
     return Case(name, timings(seconds), paired_ratios(seconds), work, unit, memory=dict(memory or {}))
 
 

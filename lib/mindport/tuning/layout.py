@@ -7,7 +7,6 @@ images, the fast one.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.tuning.case import Timing
+from mindport.tuning.harness import in_turn
 from mindport.tuning.isolated import isolated
 from mindport.tuning.workload import cut_model, effort
 
@@ -107,20 +107,10 @@ def measure(b: int, t: int, d: int, f: int, rounds: int) -> list[tuple[str, list
     calls = {name: _call(cells[name], ms.Tensor(array)) for name, array in inputs.items()}
     found = {name: call().reshape(b, f, t) for name, call in calls.items() if name != USUAL}
     found[USUAL] = calls[USUAL]().transpose(0, 2, 1)
-    seconds = _in_turn(calls, rounds)
+    seconds = {name: [call for turn in turns for call in turn] for name, turns in in_turn(calls, rounds).items()}
     largest = np.abs(found[USUAL]).max()
     return [(name, seconds[name], float(np.abs(found[name] - found[USUAL]).max() / largest)) for name in calls]
 
 
 def _call(cell: Any, x: Any) -> Callable[[], Any]:
     return lambda: cell(x).asnumpy()
-
-
-def _in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
-    return seconds

@@ -133,6 +133,11 @@ def _train_step(config: ModelConfig, variants: Sequence[str]) -> TrainStep:
     loss = NextTokenLoss(model)
     for variant in variants:
         VARIANTS[variant](loss)
+    return training_step(model, loss)
+
+
+def training_step(model: GPT, loss: NextTokenLoss) -> TrainStep:
+    """The step that every contestant takes, with the optimizer and the settings of `shapes`."""
     optimizer = AdamW(model.trainable_params(), betas=shapes.BETAS, eps=shapes.EPSILON,
                       weight_decay=shapes.WEIGHT_DECAY)  # fmt: skip
     return TrainStep(model, loss, optimizer, Constant(shapes.LEARNING_RATE), max_norm=shapes.MAX_NORM)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +27,7 @@ PACKAGE = Path(__file__).parents[2]  # what a process must find to import mindpo
 QUIET = {"GLOG_v": "3", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 TURN, MIDDLING = 0.5, 50.0  # seconds, GFLOP/s
+PATIENCE = 900.0  # seconds for one answer
 TAIL = 5  # lines of a failed process that are quoted
 
 
@@ -162,7 +164,10 @@ class Worker:
         assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # it ended: what it said last is told below
             print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
+        patience = threading.Timer(PATIENCE, self.process.kill)  # one that hangs would hang the benchmark
+        patience.start()
         line = self.process.stdout.readline()
+        patience.cancel()
         answer = json.loads(line) if line else {"error": f"the process ended with {self.process.wait()}"}
         if "error" in answer:
             raise BackendError(f"a contestant failed to {do}", where=self.contestant.name, got=self._reason(answer))

@@ -27,8 +27,7 @@ class Effort:
     Attributes:
         layers: that are kept.
         batch, tokens: shape of a step's input, B and T.
-        rounds: turns of each contestant.
-        rounds: turns of each contestant; a step a turn.
+        rounds: turns of each contestant, a step a turn.
         warm_up: steps before them, whose losses are compared.
         lengths: shortest and longest sequence of the scaling study.
         threads: of every contestant.
