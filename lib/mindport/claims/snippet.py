@@ -61,6 +61,7 @@ def run_snippet(name: str, source: str, given: dict[str, object] | None = None) 
         target = ast.Name(ANSWER, ast.Store())
         tree.body[-1] = ast.fix_missing_locations(ast.copy_location(ast.Assign([target], last.value), last))
     vars(module).update(_names(tree) | (given or {}))
+    _seed()
     sys.modules[name] = module  # where MindSpore looks for the class whose text it compiles
     exec(compile(tree, str(file), "exec"), vars(module))
     return module
@@ -93,6 +94,16 @@ def evidence(seen: Seen) -> tuple[str, ...]:
 
 def _said(value: bool | str) -> str:
     return value if isinstance(value, str) and value else "yes" if value else "no"
+
+
+def _seed() -> None:
+    """The same numbers whatever ran before; nothing is imported for it."""
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+    if "mindspore" in sys.modules:
+        sys.modules["mindspore"].set_seed(0)
 
 
 def _names(tree: ast.AST) -> dict[str, object]:
