@@ -114,6 +114,19 @@ def test_a_set_up_runs_once_and_a_check_alone_has_a_process_of_its_own(tmp_path)
     assert report.ok, report.text()
 
 
+def test_what_an_earlier_check_spoilt_is_seen_in_a_fresh_process_and_told(tmp_path):
+    report = result(
+        tmp_path,
+        entry(1, 'sys.modules["mark"] = sys\nTrue'),
+        entry(2, '"mark" not in sys.modules'),
+        entry(3, 'assert "mark" not in sys.modules\nFalse'),
+        workers=1,
+    )
+    assert rows(report) == {"C001": ("holds", "agrees"), "C002": ("holds", "agrees"), "C003": ("false", "changed")}
+    told = 'after other checks in one process: "mark" not in sys.modules: no'
+    assert report.rows[1].evidence == ('"mark" not in sys.modules: yes', told)
+
+
 def test_arithmetic_brings_no_framework(tmp_path):
     report = result(tmp_path, entry(1, 'not {"mindspore", "torch", "numpy"} & set(sys.modules)', alone='"yes"'))
     assert report.ok, report.text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mindport.claims.ledger import VERDICTS, Claim
@@ -56,6 +56,14 @@ def seen(claim: Claim, found: Seen, seconds: float) -> Row:
 def broken(claim: Claim, error: str, seconds: float) -> Row:
     """The row of a check that gave none."""
     return _row(claim, "", "broken", (error,), seconds)
+
+
+def beside(fresh: Row, shared: Row) -> Row:
+    """The row of a fresh process; if that agrees, with what was seen in a process that had run other checks before."""
+    if fresh.state != "agrees":
+        return fresh
+    told = f"after other checks in one process: {'; '.join(shared.evidence)}"
+    return replace(fresh, evidence=(*fresh.evidence, told), seconds=round(fresh.seconds + shared.seconds, 2))
 
 
 def not_run(claim: Claim) -> Row:
