@@ -11,7 +11,7 @@ from mindport.claims.ledger import LEDGER, VERDICTS, Claim, Ledger, read_ledger
 from mindport.claims.report import counts
 
 COMMAND = "python -m mindport.claims.page > docs/claims.md"
-HEAD = ("claim", "it says", "verdict", "what to do", "checked by")
+HEAD = ("claim", "it says", "verdict", "what to do", "checked by, and seen on")
 
 
 def page(ledger: Ledger) -> str:
@@ -51,7 +51,7 @@ def _topic(name: str, title: str, claims: Sequence[Claim]) -> list[str]:
 
 def _row(claim: Claim) -> list[object]:
     here = f"; here: {claim.here}" if claim.here else ""
-    how = f"`--only {claim.id}`, seen on {claim.seen_on}" if claim.check else f"not run: {claim.why_not}"
+    how = f"`--only {claim.id}`: {claim.seen_on}" if claim.check else f"not run: {claim.why_not}"
     return [claim.id, claim.claim, f"{claim.verdict}{here}", claim.practice or "–", how]
 
 
