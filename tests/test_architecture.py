@@ -20,17 +20,17 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = (
     "errors", "files", "tables", "results", "machine", "places", "environment", "sources", "config", "weights",
     "mindformers", "model",
-    "parity", "debug", "training", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
-    "run", "cli", "__main__",
+    "parity", "debug", "claims", "training", "parallel", "tuning", "deploy", "report", "display", "exercises",
+    "notebook", "run", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "environment", "environment.doctor", "sources", "config",
-    "weights", "mindformers", "report", "display", "exercises", "notebook", "run", "cli",
+    "weights", "mindformers", "claims", "report", "display", "exercises", "notebook", "run", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "training/", "parallel/", "tuning/", "deploy/")
 WHERE = {
-    "mindspore": ("model/", "parity/ours", "weights/checkpoint", *LATER),
+    "mindspore": ("model/", "parity/ours", "weights/checkpoint", "claims/tools", *LATER),
     # the reader is for pytorch_model.bin; the peer of the benchmarks has a process of its own
     "torch": ("parity/reference", "weights/readers", "tuning/torch_peer"),
     "transformers": ("parity/reference",),

@@ -146,6 +146,12 @@ def bench(options: argparse.Namespace) -> Result:
     return result
 
 
+def claims(options: argparse.Namespace) -> Result:
+    from mindport import claims as ledger
+
+    return ledger.run(options.only, options.topic)
+
+
 @dataclass(frozen=True)
 class Command:
     """One line of the table: what to call, what to say, what to accept."""
@@ -220,6 +226,13 @@ COMMANDS = {
          _arg("--quick", **_FLAG, help="tiny shapes, to see that it works; the times mean nothing"),
          _arg("--json", nargs="?", type=Path, const=True, default=False, metavar="FILE",
               help="write the result to FILE as well; without FILE, answer with one JSON object on stdout")),
+    ),
+    "claims": Command(
+        claims, "run the checks of what articles claim about MindSpore, and compare with the ledger's verdicts",
+        "mindport claims --only C019 C031",
+        (_arg("--only", nargs="+", action="extend", default=[], metavar="ID", help="these claims"),
+         _arg("--topic", nargs="+", action="extend", default=[], metavar="TOPIC",
+              help="those of a topic: environment, attention, layers, modes, weights, training, …")),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",
