@@ -1,0 +1,55 @@
+"""The forward pass: the first wrong value, every mistake that could have made it, and what signs say of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mindport.debug.diagnosis import attention, parameters, signs, values
+from mindport.debug.diagnosis.engine import Cause, Evidence
+from mindport.debug.diagnosis.hypothesis import Hypothesis
+from mindport.debug.diagnosis.site import Site, weights_of
+from mindport.parity.rows import Row
+
+HYPOTHESES: dict[str, tuple[Hypothesis, ...]] = {
+    "table": (*parameters.TABLES, *parameters.ALL),
+    "norm": (*values.NORMS, *parameters.ALL),
+    "linear": (*parameters.LINEARS, *parameters.ALL),
+    "context": attention.CONTEXT,
+    "hidden": values.HIDDEN,
+    "part": (),
+    "block": values.BLOCKS,
+}
+FAR = 100  # times a cell's limit: more than inheriting rounding comes to
+
+
+def explain(evidence: Evidence) -> Iterator[Cause]:
+    """Every cause that the forward pass speaks for; none where it is right, or was not looked at."""
+    if evidence.reference is None or evidence.ours is None or all(row.state == "pass" for row in evidence.rows):
+        return
+    yield from signs.observed(evidence)
+    row = first_wrong(evidence)
+    if row is None or f"local/{row.path}" not in evidence.ours or f"out/{row.path}" not in evidence.ours:
+        return
+    site = Site(evidence, row, inherited=row.state != "failed", weights=weights_of(evidence))
+    if site.ours.shape == site.right.shape:
+        yield from reproduced(site)
+        yield from signs.read(site)
+    else:
+        yield signs.misshapen(site)
+
+
+def first_wrong(evidence: Evidence) -> Row | None:
+    """The first cell that is wrong by itself; failing that, the first value that is far off in the whole model."""
+    local = next((row for row in evidence.rows if row.state == "failed"), None)
+    return local or next((row for row in evidence.rows if row.whole > FAR * row.limit), None) or next(
+        (row for row in evidence.rows if row.state == "inherited"), None
+    )  # fmt: skip
+
+
+def reproduced(site: Site) -> Iterator[Cause]:
+    """The mistakes that make our value of the reference's input."""
+    known = HYPOTHESES[site.kind] if site.weights or site.kind in ("context", "hidden") else ()
+    for hypothesis in (*known, *values.ANY):
+        cause = hypothesis.cause(site)
+        if cause is not None:
+            yield cause
