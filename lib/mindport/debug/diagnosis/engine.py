@@ -33,6 +33,7 @@ class Evidence:
         rows: their comparison, in the order of execution.
         directory: our MindPort directory, for its weights.
         training_reference, training_ours: traces of the same training steps.
+        training_again: a second run of ours.
     """
 
     reference: Trace | None = None
@@ -41,6 +42,7 @@ class Evidence:
     directory: Path | None = None
     training_reference: Trace | None = None
     training_ours: Trace | None = None
+    training_again: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,9 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     Args:
         evidence: of the forward pass, the training, or both.
     """
-    from mindport.debug.diagnosis import forward  # explains in the terms of this file
+    from mindport.debug.diagnosis import forward, training  # explain in the terms of this file
 
-    return Diagnosis(ranked(forward.explain(evidence)))
+    return Diagnosis(ranked([*forward.explain(evidence), *training.explain(evidence)]))
 
 
 def ranked(causes: Iterable[Cause]) -> tuple[Cause, ...]:
