@@ -25,7 +25,8 @@ def _patched(name: str) -> Callable[[], contextlib.AbstractContextManager[Any]]:
 
 
 def _fault(name: str, what: str, first: str | Callable[[ModelConfig], str], cause: str,
-           applies: Callable[[ModelConfig], bool] = lambda config: True, seen: str = "text is nonsense") -> Fault:  # fmt: skip
+           applies: Callable[[ModelConfig], bool] = lambda config: True,
+           seen: str = "text is nonsense") -> Fault:  # fmt: skip
     where = (lambda config: first) if isinstance(first, str) else first
     return Fault(name=name, what=what, first=where, causes=(cause,), applies=applies, seen=seen, code=_patched(name))
 
@@ -39,7 +40,7 @@ def _grouped(config: ModelConfig) -> bool:
 
 
 def _last(config: ModelConfig) -> str:
-    return f"blocks.{config.num_hidden_layers - 1}"
+    return f"blocks.{config.num_hidden_layers - 1}.norm1"
 
 
 FAULTS = (

@@ -48,7 +48,8 @@ def _first_window(config: ModelConfig) -> str:
 
 
 def _fault(name: str, what: str, first: str | Callable[[ModelConfig], str], cause: str, change: Change,
-           applies: Callable[[ModelConfig], bool] = lambda config: True, seen: str = "text is nonsense") -> Fault:  # fmt: skip
+           applies: Callable[[ModelConfig], bool] = lambda config: True,
+           seen: str = "text is nonsense") -> Fault:  # fmt: skip
     where = (lambda config: first) if isinstance(first, str) else first
     return Fault(name=name, what=what, first=where, causes=(cause,), applies=applies, seen=seen,
                  config=lambda config: dataclasses.replace(config, **change(config)))  # fmt: skip

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from mindport.config.model_config import ModelConfig
+from mindport.config.schema import shapes
 from mindport.debug.diagnosis.engine import Evidence
 from mindport.files import atomic_directory, sha256
 from mindport.parity.compare import compare_forward
@@ -107,6 +108,7 @@ class Fault:
         if self.weights:
             self.weights(arrays, manifest.model)
         model = self.config(manifest.model) if self.config else manifest.model
+        arrays = {name: arrays[name] for name in shapes(model)}  # what the configuration does not name is not written
         with atomic_directory(to, overwrite=overwrite) as aside:
             _write(directory, aside, arrays, model)
         return to

@@ -168,7 +168,7 @@ def _is_wide(config: ModelConfig) -> bool:
 
 
 def _is_deep(config: ModelConfig) -> bool:
-    return config.num_hidden_layers > 2  # noqa: PLR2004 (the fault is in layer 1, and takes something of layer 2)
+    return config.num_hidden_layers > 2  # the fault is in layer 1, and takes something of layer 2
 
 
 def _fault(name: str, what: str, first: str | Callable[[ModelConfig], str], cause: str, change: Change,
