@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mindport.debug.diagnosis import cells
-from mindport.debug.diagnosis.cells import Array, Attending
+from mindport.debug.diagnosis.cells import Array
 from mindport.debug.diagnosis.hypothesis import Hypothesis
 from mindport.debug.diagnosis.site import Site
 
@@ -151,7 +151,8 @@ CONTEXT = (
     _attention("score_cap", "the scores are capped at ± {}", "look at attn_logit_softcapping: this model has none",
                lambda site: {f"{cap:g}": {"cap": cap} for cap in CAPS}),
     _attention("kv_tiled", "the key/value heads are tiled, not repeated: query head h reads head h mod K",
-               "query head h reads key/value head h // (H / K): repeat_interleave, not tile", _always(share=cells.tiled)),
+               "query head h reads key/value head h // (H / K): repeat_interleave, not tile",
+               _always(share=cells.tiled)),
     _attention("head_count", "the columns are taken for {} numbers", HEADS, _widths),
     _attention("heads_merged", "the heads are put together number by number: a transposition is missing",
                "turn (B, H, T, D) back to (B, T, H, D) before the reshape", _always(number_by_number=True)),

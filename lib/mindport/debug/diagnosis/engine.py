@@ -21,7 +21,7 @@ from mindport.results import Result
 from mindport.tables import Table
 
 SHOWN = 3  # causes that a report tells
-REPRODUCED = 0.98  # of the difference: what is left is rounding, beside a value that was computed in another order
+ROUNDING = 1e-3  # of the difference: what a right explanation leaves where large values were rounded on the way
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ def cause_table(causes: Iterable[Cause], limit: int = SHOWN) -> Table:
 def explained(ours: np.ndarray, right: np.ndarray, would_be: np.ndarray, limit: float = 0.0) -> float:
     """The share of the difference between `ours` and `right` that a mistake explains which makes `would_be`.
 
-    1 when it makes our value within the relative error `limit` or to 2 % of the difference; 0 when it makes another
-    value, or changes nothing: a mistake that this input cannot show is no explanation.
+    1 when it makes our value to rounding; 0 when it makes another one, or changes nothing: a mistake that this input
+    cannot show is no explanation.
 
     Args:
         ours, right, would_be: (…, T, features).
@@ -131,5 +131,4 @@ def explained(ours: np.ndarray, right: np.ndarray, would_be: np.ndarray, limit: 
     apart, left = metrics.relative(ours, right), metrics.relative(ours, would_be)
     if not apart > 0 or metrics.relative(would_be, right) <= limit:
         return 0.0
-    share = 1 - left / apart
-    return 1.0 if left <= limit or share >= REPRODUCED else max(0.0, share)
+    return 1.0 if left <= max(limit, ROUNDING * apart) else max(0.0, 1 - left / apart)

@@ -10,14 +10,15 @@ from mindport.debug.diagnosis.hypothesis import Hypothesis
 from mindport.debug.diagnosis.site import Site, weights_of
 from mindport.parity.rows import Row
 
-HYPOTHESES: dict[str, tuple[Hypothesis, ...]] = {
-    "table": (*parameters.TABLES, *parameters.ALL),
-    "norm": (*values.NORMS, *parameters.ALL),
-    "linear": (*parameters.LINEARS, *parameters.ALL),
-    "context": attention.CONTEXT,
-    "hidden": values.HIDDEN,
+Tier = tuple[Hypothesis, ...]
+KNOWN: dict[str, tuple[Tier, ...]] = {  # a later tier is asked where an earlier one reproduces nothing
+    "table": ((*parameters.TABLES, *parameters.ALL), parameters.STORED),
+    "norm": ((*values.NORMS, *parameters.ALL), parameters.STORED),
+    "linear": ((*parameters.LINEARS, *parameters.ALL), parameters.STORED),
+    "context": (attention.CONTEXT,),
+    "hidden": (values.HIDDEN,),
     "part": (),
-    "block": values.BLOCKS,
+    "block": (values.BLOCKS,),
 }
 FAR = 100  # times a cell's limit: more than inheriting rounding comes to
 
@@ -26,16 +27,18 @@ def explain(evidence: Evidence) -> Iterator[Cause]:
     """Every cause that the forward pass speaks for; none where it is right, or was not looked at."""
     if evidence.reference is None or evidence.ours is None or all(row.state == "pass" for row in evidence.rows):
         return
-    yield from signs.observed(evidence)
-    row = first_wrong(evidence)
-    if row is None or f"local/{row.path}" not in evidence.ours or f"out/{row.path}" not in evidence.ours:
-        return
+    facts, row = list(signs.observed(evidence)), first_wrong(evidence)
+    yield from facts
+    if row is None or f"local/{row.path}" not in evidence.ours or (facts and row.state != "failed"):
+        return  # what was seen says it all
     site = Site(evidence, row, inherited=row.state != "failed", weights=weights_of(evidence))
-    if site.ours.shape == site.right.shape:
-        yield from reproduced(site)
-        yield from signs.read(site)
-    else:
+    if site.ours.shape != site.right.shape:
         yield signs.misshapen(site)
+        return
+    causes = reproduced(site)
+    yield from causes
+    if not any(cause.score == 1 for cause in causes):
+        yield from signs.read(site)
 
 
 def first_wrong(evidence: Evidence) -> Row | None:
@@ -46,10 +49,10 @@ def first_wrong(evidence: Evidence) -> Row | None:
     )  # fmt: skip
 
 
-def reproduced(site: Site) -> Iterator[Cause]:
+def reproduced(site: Site) -> list[Cause]:
     """The mistakes that make our value of the reference's input."""
-    known = HYPOTHESES[site.kind] if site.weights or site.kind in ("context", "hidden") else ()
-    for hypothesis in (*known, *values.ANY):
-        cause = hypothesis.cause(site)
-        if cause is not None:
-            yield cause
+    found: list[Cause] = []
+    for tier in (*KNOWN[site.kind], values.ANY):
+        if not any(cause.score == 1 for cause in found):
+            found += filter(None, (hypothesis.cause(site) for hypothesis in tier))
+    return found

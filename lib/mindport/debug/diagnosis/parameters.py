@@ -43,11 +43,12 @@ def _made(site: Site, part: str) -> Array:
 
 
 def _split(site: Site) -> Candidates:
-    """Every column is one of the fused projection's, of several parts."""
-    if len(parts := _parts(site)) > 1:
-        pool = np.concatenate([_made(site, part) for part in parts], -1)
-        if (found := same_columns(site.ours, pool)) is not None:
-            yield " and ".join(parts), pool[..., found]
+    """Every column is one of the fused projection's, and they are of several parts."""
+    values = [_made(site, part) for part in _parts(site)]
+    if len(values) > 1 and (found := same_columns(site.ours, pool := np.concatenate(values, -1))) is not None:
+        ends = np.cumsum([value.shape[-1] for value in values])
+        if len(set(np.searchsorted(ends, found, side="right").tolist())) > 1:
+            yield " and ".join(_parts(site)), pool[..., found]
 
 
 def _heads(site: Site) -> int:
@@ -83,7 +84,7 @@ def _runs(found: Array) -> str:
     """Places that are not their own, as a few runs: 16:32 ← 32:48."""
     ends = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(found.tolist())) if b != a + 1), found.size]
     runs = [f"{i}:{j} ← {found[i]}:{found[j - 1] + 1}" for i, j in pairwise(ends) if found[i] != i]
-    return ", ".join(runs[:3]) + ", …" * (len(runs) > 3)  # noqa: PLR2004
+    return ", ".join(runs[:3]) + ", …" * (len(runs) > 3)
 
 
 def _ours(site: Site) -> Array | None:
@@ -183,17 +184,17 @@ def _vocabulary(site: Site) -> Candidates:
     if site.path not in ("embed", LOGITS):
         return
     rows, padding = site.config.vocab_rows, site.config.vocab_rows - site.config.vocab_size
+    weight = site.weight()
     for by in dict.fromkeys([*(sign * n for n in range(1, NEAR + 1) for sign in (1, -1)), padding, -padding]):
-        shifted = (
-            np.roll(site.right, by, -1) if site.path == LOGITS else site.made_by(site.weight(), x=(site.x - by) % rows)
-        )
-        yield f"{by:+d}", shifted
+        head = site.path == LOGITS
+        yield f"{by:+d}", np.roll(site.right, by, -1) if head else site.made_by(weight, x=(site.x - by) % rows)
 
 
 def _positions(site: Site) -> Candidates:
     if site.path == "position":
+        weight = site.weight()
         for by in (1, -1, 2, -2):
-            yield f"{by:+d}", site.made_by(site.weight(), x=(site.x + by) % len(site.weight()))
+            yield f"{by:+d}", site.made_by(weight, x=(site.x + by) % len(weight))
 
 
 def _embedding_scale(site: Site) -> Candidates:
@@ -238,6 +239,9 @@ ALL = (
     Hypothesis("other_weight", "the weight is {}", TABLE, _other),
     Hypothesis("narrowed", "the weights went through {}", "convert with the dtype of the source (--dtype keep)",
                _narrowed),
+)  # fmt: skip
+
+STORED = (
     Hypothesis("random_weight", "our directory holds another tensor, of no likeness to the source's (correlation {}): "
                "a random one, or of another model", LOAD, _random),
     Hypothesis("stale_weight", "our directory holds another state of this tensor (correlation {}): of an earlier "

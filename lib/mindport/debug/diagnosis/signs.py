@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from mindport.debug.diagnosis.engine import Cause, Evidence
 from mindport.debug.diagnosis.site import Site
 from mindport.parity import metrics
-from mindport.parity.rows import Row
 from mindport.parity.taps import LOGITS
 
 SEEN = 1.0  # a fact, not a guess
@@ -49,9 +49,10 @@ def observed(evidence: Evidence) -> Iterator[Cause]:
                     f"{len(missing)} of {len(due)} values are not in our trace", "look where the code that calls it "
                     "leaves it out, or the configuration says that there is none", SEEN)  # fmt: skip
         return
-    ours, theirs = _layers(ran), _layers(due)
-    if ours != theirs:
-        yield Cause("order_of_layers", "the layers run in another order", ours[0], f"{', '.join(ours[:4])}, …",
+    turns = zip(_layers(ran), _layers(due), strict=True)
+    if wrong := [(ours, theirs) for ours, theirs in turns if ours != theirs]:
+        seen = ", ".join(f"{ours} in the place of {theirs}" for ours, theirs in wrong[:2])
+        yield Cause("order_of_layers", "the layers run in another order", wrong[0][1], seen,
                     "look at the loop over the layers", SEEN)  # fmt: skip
 
 
@@ -107,7 +108,7 @@ def _course(first: bool) -> Callable[[Site], str]:
 
     def seen(site: Site) -> str:
         at = site.row.positions
-        if site.kind != "context" or len(at) < 2:  # noqa: PLR2004
+        if site.kind != "context" or len(at) < 2:
             return ""
         right, wrong = (at[0], at[-1]) if first else (at[-1], at[0])
         said = ("position 0", "the last") if first else ("the last position", "position 0")
@@ -120,7 +121,7 @@ def _by_layer(site: Site) -> str:
     """Attention of layer 0 is exact, and that of the later ones is wrong, each more than the one before."""
     rows = [row for row in site.evidence.rows if row.path.endswith("attn.context")]
     wrong = [row.relative for row in rows[1:]]
-    grows = len(wrong) > 1 and all(b > GROWS * a for a, b in zip(wrong, wrong[1:], strict=False))
+    grows = len(wrong) > 1 and all(b > GROWS * a for a, b in pairwise(wrong))
     exact = rows[0].state == "pass" and all(row.state == "failed" for row in rows[1:])
     return (
         f"layer 0 is exact, then {wrong[0]:.1g} … {wrong[-1]:.1g}" if site.kind == "context" and exact and grows else ""
@@ -158,8 +159,8 @@ def _of_the_whole(site: Site) -> str:
 SIGNS = (
     Sign("not_repeatable", "two runs of the same input differ", "look for a buffer that nobody fills, random numbers, "
          "or sums in no fixed order", 0.49, _two_runs),
-    Sign("not_finite", "it overflows, or divides 0 by 0", "run it in float32; look for a row that is masked whole", 0.48,
-         _not_finite),
+    Sign("not_finite", "it overflows, or divides 0 by 0", "run it in float32; look for a row that is masked whole",
+         0.48, _not_finite),
     Sign("nothing_loaded", "next to nothing was loaded: the model knows no more than a fresh one", "print which "
          "names matched, and the first that did not", 0.45, _nothing_loaded),
     Sign("rotary", "rotary positions (theta, scaling, layout) or the scale of the scores", "print the first inverse "
@@ -175,6 +176,6 @@ SIGNS = (
          _only("hidden", lambda site: site.row.relative < SMALL)),
     Sign("cell", "this cell computes something else than the reference's, which no known mistake makes",
          "open it, feed it the reference's input, and compare step by step", 0.1, _of_a_cell),
-    Sign("wiring", "what is between the cells: what they are given is wrong", "compare the forward of the layer and of the "
-         "model with the family's class", 0.1, _of_the_whole),
+    Sign("wiring", "what is between the cells: what they are given is wrong", "compare the forward of the layer and of "
+         "the model with the family's class", 0.1, _of_the_whole),
 )  # fmt: skip

@@ -41,10 +41,6 @@ def _kinds(site: Site) -> Candidates:
     yield "not subtracted" if centred else "subtracted", _normed(site, centred=not centred)
 
 
-def _norm(name: str, says: str, next_action: str, would_be: Callable[[Site], Candidates]) -> Hypothesis:
-    return Hypothesis(name, says, next_action, would_be)
-
-
 def _activations(site: Site) -> Candidates:
     """Every activation, on the half where it belongs."""
     gate, up = _halves(site)
@@ -112,21 +108,22 @@ def _zeros(site: Site) -> Iterator[tuple[str, Array]]:
 
 
 NORMS = (
-    _norm("norm_eps", "the norm's epsilon is {}", "look at rms_norm_eps or layer_norm_epsilon in config.json", _epsilons),
-    _norm("norm_offset", "the norm multiplies by {}", "Gemma's norms are stored around zero, others around one: convert "
-          "the weight or the formula, not both", _offsets),
-    _norm("norm_kind", "the mean is {}", "layer norm subtracts the mean, RMS norm does not", _kinds),
-    _norm("norm_variance", "the variance is divided by n - 1", "a norm divides by n: torch.var needs correction=0",
-          lambda site: one(_normed(site, spare=1))),
-    _norm("norm_eps_place", "the epsilon is added to the deviation, not to the variance",
-          "put the epsilon under the root", lambda site: one(_normed(site, outside=True))),
-    _norm("norm_weight", "the norm has no weight", "load the norm's weight",
-          lambda site: one(site.normalised(site.x))),
+    Hypothesis("norm_eps", "the norm's epsilon is {}",
+               "look at rms_norm_eps or layer_norm_epsilon in config.json", _epsilons),
+    Hypothesis("norm_offset", "the norm multiplies by {}", "Gemma's norms are stored around zero, others around one: "
+               "convert the weight or the formula, not both", _offsets),
+    Hypothesis("norm_kind", "the mean is {}", "layer norm subtracts the mean, RMS norm does not", _kinds),
+    Hypothesis("norm_variance", "the variance is divided by n - 1", "a norm divides by n: torch.var needs correction=0",
+               lambda site: one(_normed(site, spare=1))),
+    Hypothesis("norm_eps_place", "the epsilon is added to the deviation, not to the variance",
+               "put the epsilon under the root", lambda site: one(_normed(site, outside=True))),
+    Hypothesis("norm_weight", "the norm has no weight", "load the norm's weight",
+               lambda site: one(site.normalised(site.x))),
 )  # fmt: skip
 
 HIDDEN = (
-    Hypothesis("activation", "the activation is {}", "look at hidden_act (activation_function) in config.json: gelu_new "
-               "is the tanh form, gelu the erf form", _activations),
+    Hypothesis("activation", "the activation is {}", "look at hidden_act (activation_function) in config.json: "
+               "gelu_new is the tanh form, gelu the erf form", _activations),
     Hypothesis("gate_on_up", "the activation is on {}", "down(act(gate(x)) · up(x)): the halves of a fused projection "
                "may stand the other way", _wrong_half),
 )  # fmt: skip
