@@ -152,7 +152,8 @@ def fault_lab(only: Sequence[str] = (), models: Sequence[str] = (), progress: bo
     _known("fault", only, FAULTS)
     _known("model", models, (*BUNDLED, *MODELS))
     with grounds(models or (*BUNDLED, *MODELS), progress) as found:
-        clean = tuple(Clean(ground.name, tuple(c.name for c in diagnose(ground.compare(ground.converted)).causes))
+        trained = any(FAULTS[name].kind == "training" for name in only or FAULTS)
+        clean = tuple(Clean(ground.name, tuple(c.name for c in diagnose(ground.unharmed(trained)).causes))
                       for ground in found)  # fmt: skip
         trials = []
         for fault in (FAULTS[name] for name in only or FAULTS):

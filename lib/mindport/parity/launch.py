@@ -94,7 +94,7 @@ def _finish(command: list[str], where: Path, progress: bool) -> None:
             f"the reference process ended with {process.returncode}",
             where=where,
             got=_reason(process.returncode, last),
-            do=f"mend what it says; to run it by itself: python -m {module} --help",
+            do=f"mend what it says; to run it by itself: python -m {command[2]} --help",
         )
 
 

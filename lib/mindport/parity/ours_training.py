@@ -1,7 +1,7 @@
 """Our training on the reference's batches, by its recipe: the same arrays as in `reference_training`.
 
 Graph mode takes all steps; PyNative mode takes those after which the optimizer is looked at, under `pynative/…`.
-`about["modes"]` says which mode is under which name.
+`about["modes"]` says which mode is under which name. PyNative mode also keeps the `logits` of the first batch.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ def _train(directory: Path, reference: Trace, build: Build, steps: int, trace: T
     batches = zip(reference["batches"][:steps], own_labels(reference["labels"][:steps]), strict=True)
     for index, batch in enumerate(batches, 1):
         ids, labels = map(Tensor, batch)
+        if index == 1 and ms.get_context("mode") == ms.PYNATIVE_MODE:  # in Graph mode that is another graph to compile
+            trace.add(f"{under}logits", model(ids).asnumpy())
         if index == 1:
             keep("grad", step.loss_and_gradients(ids, labels)[1])
         curve.append([value.asnumpy().item() for value in step(ids, labels)])

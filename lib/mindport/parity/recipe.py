@@ -24,7 +24,7 @@ from mindport.parity.inputs import SEED
 
 ROWS, TOKENS = 3, 24  # of a batch
 IGNORED = -100  # label of a position that does not count
-SNAPSHOTS = (1, 3)  # steps after which weights and optimizer state are looked at
+SNAPSHOTS = (1, 2, 3)  # steps after which weights and state are looked at; in the first the rate may be 0
 SHORTEST = 10  # steps of a schedule at least: a warm-up and something after it
 CLIP = 0.9  # of the first norm
 ENTRIES, ALTOGETHER = 65_536, 2**21  # numbers looked at: of a parameter, and about of the whole model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from mindport.sources import resolve
 SHAPES = {"embed.weight": (29, 6), "blocks.0.attn.q.weight": (6, 6), "blocks.0.attn.k.bias": (6,), "norm.weight": (6,)}
 TOLD = Recipe(max_norm=0.5, warmup_steps=1, total_steps=10, no_decay=("blocks.0.attn.k.bias", "norm.weight"))
 STEPS, ROWS, TOKENS, VOCAB = 4, 3, 8, 29
+CONFIG = replace(read_config(resolve("tiny-gpt2")).model, vocab_size=VOCAB, hidden_size=6)
 LENGTHS = (8, 5, 6)
 Arrays = dict[str, np.ndarray]
 
@@ -74,7 +75,8 @@ class Training:
 
     def trace(self, mode: str = "") -> Trace:
         ids, labels = data()
-        trace = Trace({"recipe": TOLD.as_dict(), "model": to_dict(read_config(resolve("tiny-gpt2")).model)})
+        model = {"model": to_dict(CONFIG), "entries": 10**6, "modes": {"PyNative": mode}}
+        trace = Trace({"recipe": TOLD.as_dict(), **model})
         trace.arrays |= {"batches": ids, "labels": labels, f"{mode}logits": logits()}
         for name, value in self.arrays(labels[0]).items():
             trace.add(mode + name, np.asarray(value, np.float32))

@@ -22,12 +22,14 @@ from mindport.config.schema import shapes
 from mindport.debug.diagnosis.engine import Evidence
 from mindport.files import atomic_directory, sha256
 from mindport.parity.compare import compare_forward
+from mindport.parity.launch import run_reference
 from mindport.parity.rows import Row
 from mindport.parity.trace import Trace, read_trace
 from mindport.weights import load
 from mindport.weights.manifest import read_manifest, write_manifest
 
 Arrays = dict[str, np.ndarray]
+STEPS = 4  # of a training in the lab
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,27 @@ class Ground:
     def config(self) -> ModelConfig:
         return read_manifest(self.converted).model
 
+    @cached_property
+    def training(self) -> Trace:
+        """The reference's training, which is run when it is first asked for."""
+        return read_trace(run_reference(self.source, self.trace.parent / "training", steps=STEPS, progress=False,
+                                        padded_vocab=self.config.padded_vocab))  # fmt: skip
+
     def compare(self, converted: Path) -> Evidence:
         """A copy of the conversion beside the reference, as the code is now."""
         reference = self.reference
         ours, rows = compared(converted, reference)
         return Evidence(reference=reference, ours=ours, rows=rows, directory=converted)
+
+    def unharmed(self, trained: bool) -> Evidence:
+        """The model without a fault, beside the reference; also in training, if that is wanted."""
+        found = self.compare(self.converted)
+        if not trained:
+            return found
+        from mindport.parity.ours_training import observe_training
+
+        ours = observe_training(self.converted, self.training, only="PyNative")
+        return dataclasses.replace(found, training_reference=self.training, training_ours=ours)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindport.config.model_config import ModelConfig
-from mindport.debug.faults import cells, config, weights
+from mindport.debug.faults import cells, config, training, weights
 from mindport.debug.faults.fault import Fault, Ground
 from mindport.errors import UsageError
 from mindport.files import check_replaceable
@@ -19,7 +19,7 @@ from mindport.weights.manifest import NAME, read_manifest
 
 __all__ = ["FAULTS", "Fault", "Ground", "applicable", "plant"]
 
-FAULTS = {fault.name: fault for part in (weights, config, cells) for fault in part.FAULTS}
+FAULTS = {fault.name: fault for part in (weights, config, cells, training) for fault in part.FAULTS}
 
 
 def applicable(model: ModelConfig, kind: str | None = None) -> list[Fault]:

@@ -150,3 +150,9 @@ def detach_query(model: GPT) -> None:
 def detach_head(model: GPT) -> None:
     """A tied table then learns as an embedding only."""
     model.head.linear = Detached(model.head.linear)
+
+
+def grow(model: GPT) -> None:
+    """Weights of another day: all a hundredth larger."""
+    for weight in model.trainable_params():
+        weight.set_data(weight * 1.01)

@@ -35,7 +35,6 @@ STAGES: tuple[Callable[[Steps], list[Cause]], ...] = (
     explain_schedule, explain_curves,
 )  # fmt: skip
 FINER = {"clip_after_step": "clip_missing", "l2_not_decoupled": "decay_missing"}  # says more than
-MODES = ("", "pynative/")  # what stands before the names of our arrays
 
 
 def explain(evidence: Evidence) -> list[Cause]:
@@ -43,14 +42,17 @@ def explain(evidence: Evidence) -> list[Cause]:
     reference, ours = evidence.training_reference, evidence.training_ours
     if reference is None or ours is None:
         return []
-    modes = [mode for mode in MODES if f"{mode}loss" in ours]
     with np.errstate(all="ignore"):  # what is not finite is a difference like any other
-        seen = [Steps(reference, ours, evidence.training_again, mode) for mode in modes]
-        return _told([cause for steps in seen for stage in STAGES for cause in stage(steps)])
+        return [
+            cause
+            for mode in ours.about["modes"].values()
+            for cause in _told(Steps(reference, ours, evidence.training_again, mode))
+        ]
 
 
-def _told(causes: list[Cause]) -> list[Cause]:
-    """Without what a finer cause says better, and without symptoms where something explains them."""
+def _told(steps: Steps) -> list[Cause]:
+    """All causes without what a finer one says better, and without symptoms where something explains them."""
+    causes = [cause for stage in STAGES for cause in stage(steps)]
     said = {FINER.get(cause.name) for cause in causes}
     least = SIGN if any(cause.score == CERTAIN for cause in causes) else SYMPTOM
     return [cause for cause in causes if cause.name not in said and cause.score >= least]

@@ -8,7 +8,7 @@ import numpy as np
 
 from mindport.debug.diagnosis.engine import Cause
 from mindport.debug.diagnosis.training.causes import SIGN, SYMPTOM, cause
-from mindport.debug.diagnosis.training.steps import AUDIBLE, SAME, SCALAR, TABLE, TINY, Steps, largest, multiple
+from mindport.debug.diagnosis.training.steps import AUDIBLE, SAME, TABLE, TINY, Steps, largest, multiple
 from mindport.errors import some
 
 SCALES = 128  # powers of two from here on are loss scales; smaller whole numbers count micro-batches
@@ -17,10 +17,10 @@ HEAD = "head.weight"
 
 def explain_gradients(steps: Steps) -> list[Cause]:
     """What is wrong with the gradients, or with their norm."""
-    wrong = [name for name in steps.names if _error(steps, name) > SAME]
+    wrong = [name for name in steps.names if _error(steps, name) > steps.allowed(f"grad/{name}", SAME)]
     if not wrong:
         times = float(steps.mine("norm")[0] / max(float(steps.right("norm")[0]), TINY))
-        return [_of_norm(steps, times)] if abs(times - 1) > SCALAR else []
+        return [_of_norm(steps, times)] if abs(times - 1) > steps.allowed("norm", SAME) else []
     factor = _common_factor(steps)
     if factor is not None:
         return [factor_cause(factor, "every gradient at step 0")]

@@ -42,13 +42,14 @@ class Scores:
 def explain_loss(steps: Steps) -> list[Cause]:
     """The mistake that makes our loss of our logits; where there is none, the logits may be wrong."""
     ours, right = float(steps.mine("loss")[0]), float(steps.right("loss")[0])
-    if apart(ours, right) <= SCALAR:
+    if apart(ours, right) <= steps.allowed("loss", SCALAR):
         return []
-    return (_of_logits(steps, ours) if steps.has("logits") else []) or [_unexplained(ours, right)]
+    found = [] if steps.logits is None else _of_logits(steps, ours, steps.logits)
+    return found or [cause("loss_differs", f"ours is {ours:.7g}, torch's {right:.7g}", SYMPTOM)]
 
 
-def _of_logits(steps: Steps, ours: float) -> list[Cause]:
-    scores = Scores(steps.mine("logits"))
+def _of_logits(steps: Steps, ours: float, logits: np.ndarray) -> list[Cause]:
+    scores = Scores(logits)
     ids, labels = steps.reference["batches"][0], steps.reference["labels"][0]
     should = scores.mean(labels)
     if apart(ours, should) <= SCALAR:
@@ -91,7 +92,3 @@ def _fewer(count: int) -> Iterator[np.ndarray]:
 def _next(x: np.ndarray) -> np.ndarray:
     """(B, T): what stands one place later; nothing does at the end."""
     return np.concatenate([x[:, 1:], np.full_like(x[:, :1], IGNORED)], axis=1)
-
-
-def _unexplained(ours: float, right: float) -> Cause:
-    return cause("loss_differs", f"ours is {ours:.7g}, torch's {right:.7g}", SYMPTOM)

@@ -32,7 +32,7 @@ def is_narrow(x: np.ndarray, dtype: str) -> bool:
 
 
 def _narrowed(steps: Steps, kind: str, dtype: str) -> bool:
-    """Whether ours are narrow and torch's are not; weights that have not moved may well be as the checkpoint has them."""
+    """Whether ours are narrow and torch's are not; weights that have not moved may be as the checkpoint has them."""
     if kind.startswith("weight") and not _moved(steps, kind):
         return False
     return _narrow(steps.ours, steps.mode + kind, steps, dtype) and not _narrow(steps.reference, kind, steps, dtype)

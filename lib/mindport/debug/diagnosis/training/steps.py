@@ -15,6 +15,7 @@ from mindport.parity.trace import Trace
 
 SCALAR = 1e-5  # relative: losses, norms and rates of two right float32 implementations are nearer than that
 SAME = 1e-4  # of a gradient's largest value: the same for gradients of a whole model
+OWN = 8.0  # times torch's own error is always allowed
 ROUNDING = 4e-6  # relative: one number made twice from the same float32 numbers
 AUDIBLE = 1e-3  # of the largest gradient: what is smaller may be rounding alone, as the key's bias is
 TINY = 1e-30
@@ -61,6 +62,17 @@ class Steps:
         """The token of each number that the traces show of the embedding."""
         rows, width = shapes(from_dict(self.reference.about["model"]))[TABLE]
         return looked_at(TABLE, np.arange(rows * width), self.reference.about["entries"]) // width
+
+    @cached_property
+    def logits(self) -> np.ndarray | None:
+        """Ours of the first batch (B, T, V), whichever mode kept them."""
+        kept = [f"{mode}logits" for mode in ("", *self.ours.about["modes"].values()) if f"{mode}logits" in self.ours]
+        return self.ours[kept[0]].astype(np.float64) if kept else None
+
+    def allowed(self, name: str, least: float) -> float:
+        """The relative error that an array may have: `least`, or a multiple of what float32 cost torch itself."""
+        exact = self.reference.exact(name)
+        return least if exact is None else max(least, OWN * apart(self.right(name), exact))
 
     def has(self, name: str) -> bool:
         """Whether our run shows this array."""
