@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,11 +152,10 @@ def fault_lab(only: Sequence[str] = (), models: Sequence[str] = (), progress: bo
     _known("fault", only, FAULTS)
     _known("model", models, (*BUNDLED, *MODELS))
     with grounds(models or (*BUNDLED, *MODELS), progress) as found:
-        trained = any(FAULTS[name].kind == "training" for name in only or FAULTS)
-        clean = tuple(Clean(ground.name, tuple(c.name for c in diagnose(ground.unharmed(trained)).causes))
-                      for ground in found)  # fmt: skip
+        planted = [FAULTS[name] for name in only or FAULTS]
+        clean = tuple(_clean(ground, {fault.kind for fault in planted}) for ground in found)
         trials = []
-        for fault in (FAULTS[name] for name in only or FAULTS):
+        for fault in planted:
             for ground in homes(fault, found):
                 trials.append(trial(fault, ground))
                 if progress:
@@ -164,6 +163,12 @@ def fault_lab(only: Sequence[str] = (), models: Sequence[str] = (), progress: bo
     if missed := set(only) - {one.planted for one in trials}:
         raise UsageError("no model of these can have the fault", got=some(sorted(missed)), expected=some(models))
     return LabReport(tuple(trials), clean)
+
+
+def _clean(ground: Ground, kinds: Collection[str]) -> Clean:
+    """What is found in a model without a fault, in the kinds of comparison that see these kinds of faults."""
+    looked = [ground.compare(ground.converted)] + [ground.trained()] * ("training" in kinds)
+    return Clean(ground.name, tuple(cause.name for evidence in looked for cause in diagnose(evidence).causes))
 
 
 def homes(fault: Fault, found: Sequence[Ground]) -> list[Ground]:

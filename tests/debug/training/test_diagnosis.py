@@ -175,6 +175,17 @@ def test_a_mistake_is_named_first(case):
     assert names(found)[:1] == [case.split(",")[0]], found
 
 
+def test_a_mistake_of_one_mode_says_so():
+    both, late = RIGHT.trace(), MISTAKES["schedule_late"].trace("pynative/")
+    both.arrays |= late.arrays
+    both.about["modes"] = {"PyNative": "pynative/", "Graph": ""}
+    (found,) = told_by(RIGHT.trace(), both)
+    assert found.name == "schedule_late"
+    assert found.evidence.startswith("in PyNative mode only: ")
+    both.arrays["lr"] = late["pynative/lr"]
+    assert not told_by(RIGHT.trace(), both)[0].evidence.startswith("in")
+
+
 def test_the_evidence_is_told_in_figures():
     (found,) = causes(MISTAKES["eps_value"])
     assert (found.says, found.where, found.score) == ("ε is 1e-06", "AdamW", 1.0)

@@ -68,15 +68,12 @@ class Ground:
         ours, rows = compared(converted, reference)
         return Evidence(reference=reference, ours=ours, rows=rows, directory=converted)
 
-    def unharmed(self, trained: bool) -> Evidence:
-        """The model without a fault, beside the reference; also in training, if that is wanted."""
-        found = self.compare(self.converted)
-        if not trained:
-            return found
+    def trained(self) -> Evidence:
+        """The training of the model without a fault, beside the reference's."""
         from mindport.parity.ours_training import observe_training
 
         ours = observe_training(self.converted, self.training, only="PyNative")
-        return dataclasses.replace(found, training_reference=self.training, training_ours=ours)
+        return Evidence(training_reference=self.training, training_ours=ours)
 
 
 @dataclass(frozen=True)

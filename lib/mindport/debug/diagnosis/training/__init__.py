@@ -14,7 +14,8 @@ Each looks at what its stage was given by *our* run, so that a mistake is not se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,11 +44,16 @@ def explain(evidence: Evidence) -> list[Cause]:
     if reference is None or ours is None:
         return []
     with np.errstate(all="ignore"):  # what is not finite is a difference like any other
-        return [
-            cause
-            for mode in ours.about["modes"].values()
-            for cause in _told(Steps(reference, ours, evidence.training_again, mode))
-        ]
+        modes = ours.about["modes"].items()
+        told = {mode: _told(Steps(reference, ours, evidence.training_again, under)) for mode, under in modes}
+    return [_where(cause, mode, told) for mode, causes in told.items() for cause in causes]
+
+
+def _where(cause: Cause, mode: str, told: Mapping[str, list[Cause]]) -> Cause:
+    """The cause; if another mode does not have it, it says so."""
+    if all(any(other.name == cause.name for other in causes) for causes in told.values()):
+        return cause
+    return replace(cause, evidence=f"in {mode} mode only: {cause.evidence}")
 
 
 def _told(steps: Steps) -> list[Cause]:
