@@ -211,10 +211,11 @@ def grounds(names: Sequence[str], progress: bool = False) -> Iterator[list[Groun
         for name in names:
             if name not in MODELS:
                 run_reference(resolve(name), out / name / "trace", progress=progress)
-        yield [_ground(name, out / name) for name in names]
+        yield [ground_at(name, out / name) for name in names]
 
 
-def _ground(name: str, place: Path) -> Ground:
+def ground_at(name: str, place: Path) -> Ground:
+    """The model whose trace (and, of a tiny one, source) is in `place`, converted there."""
     source = place / "source" if name in MODELS else resolve(name)
     padded = MODELS[name].padded_vocab if name in MODELS else None
     convert(source, place / "converted", padded_vocab=padded, progress=False)

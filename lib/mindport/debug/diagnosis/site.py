@@ -72,6 +72,11 @@ class Site:
         return KINDS.get(self.part, "linear")
 
     @property
+    def is_known(self) -> bool:
+        """Whether the parameters that make the value are at hand; an activation has none, nor has most attention."""
+        return bool(self.weights) or self.kind == "hidden" or (self.kind == "context" and not self.config.qk_norm)
+
+    @property
     def limit(self) -> float:
         return self.row.limit
 
