@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mindport.parity.steps import Mode
 from mindport.parity.trace import Trace, read_trace
 from tests.parity.models import MODELS, make
 
@@ -54,15 +55,15 @@ class Trained:
 
 @pytest.fixture(scope="session")
 def trained(case, tmp_path_factory):
-    """(name, steps) → Trained, each once; torch and MindSpore share the process here, as in `case`."""
+    """(name, steps, the only mode) → Trained, each once; torch and MindSpore share the process here, as in `case`."""
 
     @functools.cache
-    def get(name: str, steps: int) -> Trained:
+    def get(name: str, steps: int, only: Mode | None = None) -> Trained:
         from mindport.parity.ours_training import observe_training
         from mindport.parity.reference_training import record
 
         made = case(name)
         reference = read_trace(record(made.source, tmp_path_factory.mktemp(name) / "training", steps=steps))
-        return Trained(made, reference, observe_training(made.converted, reference))
+        return Trained(made, reference, observe_training(made.converted, reference, only=only))
 
     return get

@@ -11,11 +11,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mindport.config import DIALECTS, read_config
+from mindport.config import DIALECTS, read_config, to_dict
 from mindport.config.schema import shapes
 from mindport.errors import BackendError, FileError, UsageError
 from mindport.model import NextTokenLoss
-from mindport.parity import compare_training
+from mindport.parity import compare_training, verify
 from mindport.parity.ours_training import observe_training, training_step
 from mindport.parity.recipe import (
     IGNORED,
@@ -28,7 +28,7 @@ from mindport.parity.recipe import (
     real_tokens,
     recipe_for,
 )
-from mindport.parity.trace import Trace
+from mindport.parity.trace import Trace, write_trace
 from mindport.training import Cosine, TrainStep
 
 LONG = ("gpt2-tied", "llama-tied-yarn-bias")
@@ -131,7 +131,7 @@ def planted(found, fault):
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_is_red_where_it_belongs(trained, fault):
     """And nothing below it is: the first red rung says which part to look at."""
-    found = trained("gpt2-tied", 3)
+    found = trained("gpt2-tied", 3, "PyNative")
     report = compare_training(found.reference, planted(found, fault))
     assert not report.ok
     assert report.first_red is not None and report.first_red.name == FAULTS[fault], report.text()
@@ -139,7 +139,7 @@ def test_a_fault_is_red_where_it_belongs(trained, fault):
 
 
 def test_only_the_parameters_that_decay_wrongly_are_named(trained):
-    found = trained("gpt2-tied", 3)
+    found = trained("gpt2-tied", 3, "PyNative")
     report = compare_training(found.reference, planted(found, decay_for_all))
     red = {row.parameter for row in report.values if not row.ok and row.kind == "weight"}
     assert red and red <= set(read_recipe(found.reference.about).no_decay)
@@ -155,27 +155,27 @@ def changed(trace: Trace, name: str, factor: float) -> Trace:
     ("pynative/loss", 0, "loss of step 0, PyNative"),
     ("grad/blocks.1.attn.q.weight", 1, "gradient of blocks.1.attn.q.weight, Graph"),
     ("pynative/grad/norm.bias", 1, "gradient of norm.bias, PyNative"),
-    ("lr", 2, "learning rate of step 1, Graph"),
+    ("lr", 2, "learning rate of step 5, Graph"),
     ("m/1/blocks.0.norm1.weight", 3, "m of blocks.0.norm1.weight, Graph"),
     ("v/1/embed.weight", 3, "√v of embed.weight, Graph"),
     ("pynative/weight/3/position.weight", 4, "weight of position.weight, PyNative"),
     ("norm", 5, "norm of step"),
 ])  # fmt: skip
 def test_a_value_that_is_off_is_named(trained, array, rung, says):
-    found = trained("gpt2-tied", 3)
+    found = trained("gpt2-tied", 50)
     report = compare_training(found.reference, changed(found.ours, array, 1 + 1e-3))
     assert [each.name for each in report.rungs if not each.ok] == [RUNGS[rung], *(["loss agrees"] * (rung == 0))]
     assert report.first_red.worst.startswith(says)
 
 
 def test_what_is_not_a_number_is_red(trained):
-    found = trained("gpt2-tied", 3)
+    found = trained("gpt2-tied", 50)
     for name in ("loss", "norm", "lr", "grad/norm.weight", "v/3/norm.weight", "weight/3/norm.weight"):
         assert not compare_training(found.reference, changed(found.ours, name, np.nan)).ok, name
 
 
 def test_a_trace_that_lacks_an_array_is_refused(trained):
-    found = trained("gpt2-tied", 3)
+    found = trained("gpt2-tied", 50)
     ours = copy.copy(found.ours)
     ours.arrays = {name: array for name, array in ours.arrays.items() if name != "m/1/norm.weight"}
     with pytest.raises(FileError, match=r"no such array(.|\n)*m/1/norm.weight"):
@@ -265,3 +265,47 @@ def test_padding_on_the_right_changes_no_real_token(case, name):
     for row, alone in zip(ids, real, strict=True):
         short = network(Tensor(row[None, alone])).asnumpy()[0]
         assert np.abs(got[(ids == row).all(-1)][0][alone] - short).max() <= 1e-4
+
+
+def test_verify_climbs_the_whole_ladder(case, capfd):
+    found = verify(case("gpt2-tied").source, layers=1, steps=2)
+    assert found.ok and found.training is not None and found.training.steps == 2, found.text()
+    assert {row.parameter for row in found.training.values} == set(shapes(config(case).with_layers(1)))
+    said = capfd.readouterr().err
+    assert "reference: 2 steps in float64" in said and "verify: Graph, training, 2 steps" in said
+    names = [line.name for line in found.properties() if line.name.startswith("training: ")]
+    assert names == [f"training: {name}" for name in RUNGS if name != "3 optimizer steps agree"]
+    assert "2 steps of training go the way of torch" in found.headline()
+    assert json.loads(json.dumps(found.as_dict()))["training"]["ok"] is True
+
+
+def test_a_training_that_goes_wrong_is_the_verdict(trained, monkeypatch, tmp_path):
+    """Every module, logit and gradient right: without the steps nobody would know."""
+    from mindport.parity import ours_training
+
+    found = trained("gpt2-tied", 3, "PyNative")
+    saved = shutil.copytree(found.case.trace, tmp_path / "trace")
+    write_trace(found.reference, saved / "training")
+    monkeypatch.setattr(ours_training, "observe_training", lambda *given, say: planted(found, wrong_eps))
+    report = verify(found.case.source, found.case.converted, saved, progress=False, steps=3)
+    assert not report.ok and "training first goes wrong at: 3 optimizer steps" in report.headline()
+    assert verify(found.case.source, found.case.converted, saved, progress=False).ok
+
+
+def test_a_saved_trace_needs_a_training_of_as_many_steps_and_layers(trained, case, tmp_path):
+    found = trained("gpt2-tied", 3, "PyNative")
+    saved = shutil.copytree(found.case.trace, tmp_path / "trace")
+    with pytest.raises(FileError, match=r"no such trace(.|\n)*reference_training .* --out TRACE/training --steps N"):
+        verify(found.case.source, found.case.converted, saved, progress=False, steps=3)
+    write_trace(found.reference, saved / "training")
+    with pytest.raises(UsageError, match=r"another number of steps(.|\n)*ask for 3"):
+        verify(found.case.source, found.case.converted, saved, progress=False, steps=4)
+    about = {**found.reference.about, "model": to_dict(config(case).with_layers(2))}
+    write_trace(Trace(about, found.reference.arrays, found.reference.missed), saved / "training", overwrite=True)
+    with pytest.raises(UsageError, match=r"another model than the pass(.|\n)*--layers"):
+        verify(found.case.source, found.case.converted, saved, progress=False, steps=3)
+
+
+def test_less_than_no_steps(case):
+    with pytest.raises(UsageError, match="so many steps"):
+        verify(case("gpt2-tied").source, steps=-1)

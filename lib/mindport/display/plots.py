@@ -88,7 +88,8 @@ def training_curves(trained: StepsReport) -> Figure:
     above, below = figure.subplots(2, sharex=True)
     _dress(above, "loss at each step", "", "loss in nats", log=False)
     _draw(above, {"torch": [row.reference for row in course], "ours": [row.ours for row in course]}, {}, log=False)
-    above.lines[1].set(linestyle=":", linewidth=3)  # both are seen where they lie on each other
+    above.lines[1].set(linestyle=":", linewidth=3, marker="")  # both are seen where they lie on each other
+    _legend(above)
     _dress(below, "difference of the losses", "step", "nats", log=True)
     apart = {
         "ours from torch": [row.error for row in course],
@@ -111,9 +112,13 @@ def _draw(axes: Axes, series: Mapping[str, Sequence[float]], limits: Mapping[str
         (limit,) = allowed
         axes.axhline(limit, color="#1b1f24", linestyle="--", linewidth=1.2, label=f"limit {limit:g}")
     if len(axes.lines) > 1:
-        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))  # no line is covered
+        _legend(axes)
     if note := _undrawn(itertools.chain(series.values(), limits.values()), log):
         axes.text(1, 1.02, note, transform=axes.transAxes, ha="right", fontsize=9, color="#a40e26")
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))  # no line is covered
 
 
 def _start(title: str, x: str, y: str, log: bool) -> tuple[Figure, Axes]:

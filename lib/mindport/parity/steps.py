@@ -204,7 +204,9 @@ class StepsReport(Result):
         return Table("nearest to their limits: errors relative to the scale", columns, rows)
 
     def properties(self) -> tuple[Property, ...]:
-        return tuple(verdict(rung.name, rung.ok, rung.how, self._figure(rung), self.device) for rung in self.rungs)
+        return tuple(
+            verdict(f"training: {rung.name}", rung.ok, rung.how, self._figure(rung), self.device) for rung in self.rungs
+        )
 
     def _figure(self, rung: Rung) -> str:
         first = self.curve[0]
