@@ -31,6 +31,7 @@ from mindport.weights.manifest import Manifest, read_manifest
 
 COMPILE = "Graph, compile"
 Look = Callable[[Path, Trace, Trace, Comparison], object]  # directory that was run, reference, ours, what came out
+LookAtTraining = Callable[[Trace, Trace, StepsReport], object]  # reference, ours, what came out
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def verify(
     padded_vocab: int | None = None,
     look: Look = lambda *_: None,
     steps: int = 0,
+    look_at_training: LookAtTraining = lambda *_: None,
 ) -> VerifyReport:
     """Hold a converted model against the transformers class it came from.
 
@@ -143,6 +145,7 @@ def verify(
         padded_vocab: rows of the embedding, where those beyond vocab_size are padding; a conversion knows it already.
         look: is shown both traces and their comparison while they are there.
         steps: train both so many steps, from the same weights and batches, and compare those too.
+        look_at_training: is shown both trainings and their comparison.
 
     Raises:
         ConfigError: the configuration cannot go across.
@@ -172,7 +175,7 @@ def verify(
             compared, inventory = compare(reference, ours), take(tried, reference, ours)
         look(tried, reference, ours, compared)
         texts = _continuations(decode, reference, ours)
-        training = verify_training(tried, trained, progress) if trained else None
+        training = verify_training(tried, trained, progress, look_at_training) if trained else None
     return VerifyReport(
         **{field.name: getattr(compared, field.name) for field in dataclasses.fields(compared)},
         inventory=inventory,
@@ -189,13 +192,16 @@ def verify(
     )
 
 
-def verify_training(converted: Path | str, reference: Trace, progress: bool = True) -> StepsReport:
+def verify_training(
+    converted: Path | str, reference: Trace, progress: bool = True, look: LookAtTraining = lambda *_: None
+) -> StepsReport:
     """Train a converted model as the reference was trained, and compare.
 
     Args:
         converted: a MindPort directory.
         reference: the trace of a training, as `run_reference(…, steps=N)` writes it.
         progress: say the phases on stderr.
+        look: is shown both traces and their comparison.
 
     Raises:
         FileError: a directory is missing or damaged, or the trace is of another model.
@@ -205,7 +211,10 @@ def verify_training(converted: Path | str, reference: Trace, progress: bool = Tr
     from mindport.parity.ours_training import observe_training
 
     same_model(reference.about["source"], Path(converted))
-    return compare_training(reference, observe_training(Path(converted), reference, say=_teller(progress)))
+    ours = observe_training(Path(converted), reference, say=_teller(progress))
+    compared = compare_training(reference, ours)
+    look(reference, ours, compared)
+    return compared
 
 
 def converted_for(directory: Path | str, out: Path | str, allow: Sequence[str] = ()) -> Path:
