@@ -9,6 +9,7 @@ import pytest
 
 from mindport.debug.diagnosis.engine import Cause, Evidence, ranked
 from mindport.debug.diagnosis.training import explain
+from mindport.debug.diagnosis.training.causes import CAUSES
 from mindport.debug.diagnosis.training.loss import Scores
 from mindport.debug.diagnosis.training.schedule import rate
 from mindport.parity.recipe import IGNORED
@@ -78,6 +79,14 @@ def head_only(step: int):
     return {**found, TABLE: found[TABLE] * np.where(rows, 0.5, 1.0)[:, None]}
 
 
+def unclipped(found, norm, told):
+    return found
+
+
+def unevenly(found, norm, told):
+    return {name: g * (index + 1) / 10 for index, (name, g) in enumerate(found.items())}
+
+
 def per_tensor(found, norm, told):
     return {name: clip({name: g}, float(np.linalg.norm(g)), told)[name] for name, g in found.items()}
 
@@ -121,8 +130,11 @@ MISTAKES = {
     "tied_one_side": changed(made=half_tied),
     "tied_one_side, the head": changed(made=head_only),
     "gradient_differs": changed(made=noisy),
-    "clip_missing": changed(passed=lambda found, norm, told: found),
+    "clip_missing": changed(passed=unclipped),
     "clip_per_tensor": changed(passed=per_tensor),
+    "clip_after_step": changed(passed=unclipped, move=lambda m, v, t, told: 0.5 * adam(m, v, t, told)),  # norm 1
+    "factors_differ": changed(passed=unevenly),
+    "other_gradient": changed(passed=lambda found, norm, told: clip(noisy(0), norm, told)),
     "clip_before_unscale": changed(seen=times(1024), passed=scaled_clip),
     "betas": told(betas=(0.9, 0.999)),
     "betas, the first": told(betas=(0.8, 0.95)),
@@ -161,6 +173,12 @@ MISTAKES = {
     "stale_weights": changed(first=1.01),
     "batches_early": changed(loss=3.1),
 }  # fmt: skip
+
+
+def test_every_known_cause_is_tried_here():
+    elsewhere = {"nothing_loaded", "batches_late", "dropout", "not_deterministic", "losses_part", "loss_differs",
+                 "other_step"}  # fmt: skip
+    assert {case.split(",")[0] for case in MISTAKES} | elsewhere == set(CAUSES)
 
 
 @pytest.mark.parametrize("mode", ["", "pynative/"])

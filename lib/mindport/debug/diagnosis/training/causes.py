@@ -68,8 +68,8 @@ CAUSES = {
     "gradient_differs": Known("gradients differ at step 0", "{name}",
                               "begin with this one, the last of the model that is wrong: gradients flow from there"),
     # clipping
-    "clip_missing": Known("the gradients are not clipped, or only after the step", CLIP,
-                          "clip by the global norm between backward and the optimizer"),
+    "clip_missing": Known("the gradients are not clipped, or only after the step, or each by a norm below the limit",
+                          CLIP, "clip by the global norm between backward and the optimizer"),
     "clip_per_tensor": Known("each gradient is clipped by its own norm, not by that of all", CLIP,
                              "clip by the global norm: ops.clip_by_global_norm, mindport.training.ClipNorm"),
     "clip_after_step": Known("the step is clipped, and not the gradients that it is made of", CLIP,
