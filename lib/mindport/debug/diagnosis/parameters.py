@@ -10,9 +10,9 @@ import numpy as np
 from mindport.debug.diagnosis import cells
 from mindport.debug.diagnosis.cells import Array
 from mindport.debug.diagnosis.engine import explained
-from mindport.debug.diagnosis.hypothesis import Candidates, Hypothesis
+from mindport.debug.diagnosis.hypothesis import Candidates, Hypothesis, one
 from mindport.debug.diagnosis.orders import by_halves, same_columns
-from mindport.debug.diagnosis.site import Site, one, tried
+from mindport.debug.diagnosis.site import Site, tried
 from mindport.parity import metrics
 from mindport.parity.taps import LOGITS
 from mindport.weights.dtypes import NUMPY
