@@ -49,3 +49,8 @@ def _told(site: Site, value: Array, share: float) -> str:
     apart, left = metrics.relative(site.ours, site.right), distance(site.ours, value, site.right)
     known = f"explains {share:.0%} of the difference" if share < 1 else "reproduced"
     return f"{known}: our value is this within {left:.0e}, and {apart:.1g} from the right one"
+
+
+def one(would_be: Array) -> Candidates:
+    """The only candidate of a hypothesis."""
+    return [("", would_be)]

@@ -7,12 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from mindport.config.schema import shapes
 from mindport.debug.diagnosis import cells
 from mindport.debug.diagnosis.cells import Array
 from mindport.debug.diagnosis.engine import explained
-from mindport.debug.diagnosis.hypothesis import Candidates, Hypothesis
+from mindport.debug.diagnosis.hypothesis import Candidates, Hypothesis, one
 from mindport.debug.diagnosis.orders import by_halves, same_columns
-from mindport.debug.diagnosis.site import Site, one, tried
+from mindport.debug.diagnosis.site import Site, tried
 from mindport.parity import metrics
 from mindport.parity.taps import LOGITS
 from mindport.weights.dtypes import NUMPY
@@ -123,10 +124,10 @@ def _stale(site: Site) -> Candidates:
 
 def _other(site: Site) -> Candidates:
     """Any tensor of this shape, with the right bias or with its own."""
-    shape = site.weight().shape
-    for name in site.weights:
+    own = site.weight().shape
+    for name, shape in shapes(site.config).items():
         cell, _, leaf = name.rpartition(".")
-        if leaf == "weight" and cell != site.cell and site.weights[name].shape == shape:
+        if leaf == "weight" and cell != site.cell and shape == own:
             weight = site.weight(cell)
             yield f"{cell}'s", site.made_by(weight, site.bias())
             if site.bias() is not None and site.bias(cell) is not None:
