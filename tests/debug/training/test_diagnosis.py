@@ -126,6 +126,7 @@ MISTAKES = {
     "gradient_sign": changed(made=lambda step: times(-1)(gradients(step))),
     "gradient_sign, seen by the optimizer alone": changed(seen=times(-1)),
     "gradient_factor": changed(made=lambda step: times(1.37)(gradients(step))),
+    "gradient_factor, a large one": changed(made=lambda step: times(12345)(gradients(step))),
     "detached": changed(made=without("blocks.0.attn.q.weight")),
     "tied_one_side": changed(made=half_tied),
     "tied_one_side, the head": changed(made=head_only),

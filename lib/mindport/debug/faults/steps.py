@@ -31,7 +31,7 @@ class Padding(NextTokenLoss):
 
 
 class Summed(NextTokenLoss):
-    """Σ over the labels that count, divided by `share` of all of them."""
+    """Over the labels that count."""
 
     def construct(self, ids: Tensor, labels: Tensor) -> Tensor:
         return super().construct(ids, labels) * (labels[:, 1:] != self.ignored).sum().astype(ms.float32)
@@ -86,7 +86,7 @@ class Opposite(Changed):
 
 
 class Noisy(Changed):
-    """Sums whose order nobody fixes: the last digits are others each time."""
+    """Others in each run, as sums in no fixed order are, only more so."""
 
     def change(self, gradient: Tensor) -> Tensor:
         noise = np.random.default_rng().standard_normal(gradient.shape).astype(np.float32)

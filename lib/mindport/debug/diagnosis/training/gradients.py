@@ -11,7 +11,7 @@ from mindport.debug.diagnosis.training.causes import SIGN, SYMPTOM, cause
 from mindport.debug.diagnosis.training.steps import AUDIBLE, SAME, TABLE, TINY, Steps, largest, multiple
 from mindport.errors import some
 
-SCALES = 128  # powers of two from here on are loss scales; smaller whole numbers count micro-batches
+SCALES = 128  # from here on powers of two are loss scales; smaller whole numbers count micro-batches
 HEAD = "head.weight"
 
 
@@ -31,8 +31,7 @@ def factor_cause(factor: float, what: str) -> Cause:
     """The cause of gradients that are `factor` times the right ones."""
     evidence = f"{what} is {factor:.6g} times the right one"
     if times := _whole(factor):
-        is_scale = times >= SCALES and times & (times - 1) == 0
-        return cause("loss_scale_kept" if is_scale else "accumulation_summed", evidence, times=times)
+        return cause("loss_scale_kept" if times >= SCALES else "accumulation_summed", evidence, times=times)
     if parts := _whole(1 / (factor or TINY)):
         return cause("divided_twice", evidence, times=parts)
     if abs(factor + 1) <= SAME:
@@ -41,9 +40,15 @@ def factor_cause(factor: float, what: str) -> Cause:
 
 
 def _whole(x: float) -> int:
-    """The whole number above 1 that `x` is; 0 when it is none."""
+    """The count of micro-batches or the loss scale that `x` is; 0 when it is neither."""
     whole = round(x) if np.isfinite(x) else 0
-    return whole if whole > 1 and abs(x / whole - 1) <= SAME else 0
+    known = 1 < whole < SCALES or (whole >= SCALES and is_power(whole))
+    return whole if known and abs(x / whole - 1) <= SAME else 0
+
+
+def is_power(whole: int) -> bool:
+    """Whether it is a power of two."""
+    return whole & (whole - 1) == 0
 
 
 def _of_norm(steps: Steps, times: float) -> Cause:
