@@ -19,18 +19,17 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A room may import the rooms before it.
 ROOMS = (
     "errors", "files", "tables", "results", "machine", "places", "environment", "sources", "config", "weights",
-    "mindformers", "model",
-    "parity", "debug", "claims", "training", "parallel", "tuning", "deploy", "report", "display", "exercises",
-    "notebook", "run", "cli", "__main__",
+    "mindformers", "model", "training", "parity", "tracing", "debug", "claims", "coverage",
+    "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "environment", "environment.doctor", "sources", "config",
     "weights", "mindformers", "claims", "report", "display", "exercises", "notebook", "run", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
-LATER = ("debug/", "training/", "parallel/", "tuning/", "deploy/")
+LATER = ("debug/", "parallel/", "tuning/", "deploy/")
 WHERE = {
-    "mindspore": ("model/", "parity/ours", "weights/checkpoint", "claims/tools", *LATER),
+    "mindspore": ("model/", "training/", "parity/ours", "weights/checkpoint", "claims/tools", *LATER),
     # the reader is for pytorch_model.bin; the peer of the benchmarks has a process of its own
     "torch": ("parity/reference", "weights/readers", "tuning/torch_peer"),
     "transformers": ("parity/reference",),

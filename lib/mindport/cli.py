@@ -123,12 +123,18 @@ def export(options: argparse.Namespace) -> Result:
 
 
 def verify(options: argparse.Namespace) -> Result:
-    from mindport import parity
+    from mindport import debug
 
-    return parity.verify(
+    return debug.verify(
         _model(options.directory), converted=options.converted, trace=options.trace, layers=options.layers,
-        allow=tuple(options.allow), padded_vocab=options.padded_vocab,
+        allow=tuple(options.allow), padded_vocab=options.padded_vocab, steps=options.steps,
     )  # fmt: skip
+
+
+def faultlab(options: argparse.Namespace) -> Result:
+    from mindport import debug
+
+    return debug.fault_lab(only=options.only, progress=True)
 
 
 def run(options: argparse.Namespace) -> Result:
@@ -210,12 +216,19 @@ COMMANDS = {
          _arg("--recompute", **_FLAG, help="save memory: compute the forward pass again in the backward pass")),
     ),
     "verify": Command(
-        verify, "compare the MindSpore model with transformers, layer by layer",
-        "mindport verify models/llama --layers 2",
+        verify, "compare the MindSpore model with transformers, layer by layer, and step by step",
+        "mindport verify models/llama --steps 50",
         (_arg("directory", metavar="DIR", help=_MODEL_HELP),
          _arg("--converted", type=Path, metavar="DIR", help="weights that `mindport convert` wrote"),
          _arg("--trace", type=Path, metavar="DIR", help="a saved reference, where torch is absent"),
-         _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW, _PADDED),
+         _arg("--layers", type=int, metavar="N", help="only the first N layers"),
+         _arg("--steps", type=int, default=0, metavar="N",
+              help="train both N steps as well: gradients, optimizer, losses"), _ALLOW, _PADDED),
+    ),
+    "faultlab": Command(
+        faultlab, "plant faults one by one into small models, and see whether each is found and named",
+        "mindport faultlab --only swap theta no_mask",
+        (_arg("--only", nargs="+", action="extend", default=[], metavar="NAME", help="these faults only"),),
     ),
     "bench": Command(
         bench, "time ours beside a peer, in one run, and hold the two to the same numbers",

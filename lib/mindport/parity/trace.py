@@ -35,6 +35,8 @@ MAGIC = "mindport-trace"
 VERSION = 2
 MANIFEST, ARRAYS = "trace.json", "arrays.safetensors"
 MADE_BY = "python -m mindport.parity.reference --model DIR --out TRACE"
+TRAINING = "training"  # the folder of a trace in which that of a training may lie
+TRAINED_BY = f"python -m mindport.parity.reference_training --model DIR --out TRACE/{TRAINING} --steps N"
 
 
 @dataclass
