@@ -20,12 +20,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = (
     "errors", "files", "tables", "results", "machine", "places", "environment", "sources", "config", "weights",
     "mindformers", "model",
-    "parity", "debug", "training", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
+    "parity", "debug", "coverage", "training", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
     "run", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "environment", "environment.doctor", "sources", "config",
-    "weights", "mindformers", "report", "display", "exercises", "notebook", "run", "cli",
+    "weights", "mindformers", "coverage", "report", "display", "exercises", "notebook", "run", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "training/", "parallel/", "tuning/", "deploy/")
@@ -70,7 +70,7 @@ def misplaced_frameworks(path: Path, text: str) -> list[str]:
 
 def is_probe(path: Path) -> bool:
     """The doctor's scripts run in processes of their own, and do the thing that they probe."""
-    return relative(path).startswith(("environment/scripts/", "environment/faults/"))
+    return relative(path).startswith(("environment/scripts/", "environment/faults/", "coverage/scripts/"))
 
 
 def test_every_room_has_its_place():

@@ -146,6 +146,16 @@ def bench(options: argparse.Namespace) -> Result:
     return result
 
 
+def coverage(options: argparse.Namespace) -> Result:
+    from mindport import coverage as operators
+
+    if options.list == (options.target is not None):
+        raise UsageError(
+            "name a target, or ask for the table", do="mindport coverage PATH, or mindport coverage --list"
+        )
+    return operators.operator_table() if options.list else operators.cover(options.target, timeout=options.timeout)
+
+
 @dataclass(frozen=True)
 class Command:
     """One line of the table: what to call, what to say, what to accept."""
@@ -158,6 +168,12 @@ class Command:
 
 def _arg(*names: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     return names, options
+
+
+def _seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < float("inf"):
+        raise ValueError
+    return seconds
 
 
 _FLAG: dict[str, Any] = {"action": "store_true"}
@@ -220,6 +236,15 @@ COMMANDS = {
          _arg("--quick", **_FLAG, help="tiny shapes, to see that it works; the times mean nothing"),
          _arg("--json", nargs="?", type=Path, const=True, default=False, metavar="FILE",
               help="write the result to FILE as well; without FILE, answer with one JSON object on stdout")),
+    ),
+    "coverage": Command(
+        coverage, "which torch operators a source or a module uses, and which of them run in MindSpore here",
+        "mindport coverage modeling_llama.py",
+        (_arg("target", nargs="?", metavar="PATH_OR_MODULE",
+              help="a Python file, a directory or package.module, which is read and never executed; or "
+              "package.module:Name, a live module that is made and called"),
+         _arg("--list", **_FLAG, help="show the table of operators; nothing is tried"),
+         _arg("--timeout", type=_seconds, default=120.0, metavar="S", help="seconds for a live module")),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",
