@@ -20,8 +20,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = (
     "errors", "files", "tables", "results", "machine", "places", "environment", "sources", "config", "weights",
     "mindformers", "model",
-    "parity", "debug", "coverage", "training", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
-    "run", "cli", "__main__",
+    "parity", "debug", "coverage", "training", "parallel", "tuning", "deploy", "report", "display", "exercises",
+    "notebook", "run", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "environment", "environment.doctor", "sources", "config",

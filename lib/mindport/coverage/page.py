@@ -33,7 +33,7 @@ def page(answers: Answers) -> str:
         *(_group(group, answers) for group in groups),
         "## No operators\n\nNames that compute nothing by themselves; they are listed and not counted.\n",
         _table(("torch", "MindSpore", "mind"),
-               [(_code(brief(name)), _code(ours) if ours else "–", remark or "–") for name, (ours, remark) in FRAME.items()]),
+               [(_code(brief(n)), _code(ours) if ours else "–", mind or "–") for n, (ours, mind) in FRAME.items()]),
     ]  # fmt: skip
     return "\n".join(parts)
 

@@ -107,8 +107,8 @@ def _names(path: Path) -> Names:
 
 def _parsed(path: Path) -> ast.AST:
     if not path.is_file():
-        raise FileError("the file cannot be read", where=path,
-                        got="a pipe, a device or a dead link" if os.path.lexists(path) else "nothing of that name")  # fmt: skip
+        kind = "a pipe, a device or a dead link" if os.path.lexists(path) else "nothing of that name"
+        raise FileError("the file cannot be read", where=path, got=kind)
     if (size := path.stat().st_size) > LARGEST:
         raise FileError("the file is too large for source", where=path, got=f"{size:,} bytes",
                         expected=f"at most {LARGEST:,}")  # fmt: skip

@@ -15,8 +15,13 @@ from mindport.tables import Table
 FOLDER = Path(__file__).parent
 SHORT = {"F": "torch.nn.functional", "nn": "torch.nn", "init": "torch.nn.init", "x": "torch.Tensor"}
 METHOD = "torch.Tensor."
-ROOTS = ("ops", "mint", "nn", "ms", "experimental", "initializer", "Tensor")
-_CALL = re.compile(r"\b([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*)+)")
+_ROOT = r"\b((?:ops|mint|nn|ms|experimental|init)(?:\.\w+)+)"
+_CALLED = (
+    (re.compile(_ROOT + r"\("), ""),
+    (re.compile(r"[\w\])]\.([A-Za-z]\w*)\("), "Tensor."),
+    (re.compile(_ROOT), ""),
+    (re.compile(r"[\w\])]\.([A-Za-z]\w*)"), "Tensor."),
+)
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,11 @@ def operator_table() -> OperatorTable:
 
 
 def called(expression: str) -> str:
-    """The MindSpore name that an expression calls first: a function's, or `Tensor.` and the method's."""
-    names = [(root, path) for root, path in _CALL.findall(expression) if root not in ("torch", "F")]
-    for root, path in names:
-        if root in ROOTS:
-            return root + path
-    return f"Tensor.{names[0][1].split('.')[-1]}" if names else expression
+    """The MindSpore name that an expression stands for: a function that it calls, a method, else the expression."""
+    for pattern, prefix in _CALLED:
+        if found := pattern.findall(expression):
+            return prefix + (found[-1] if prefix else found[0])
+    return expression
 
 
 def full(name: str) -> str:

@@ -24,9 +24,9 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from mindport.coverage.names import public
 from mindport.coverage.table import BY_NAME
 
-TORCH = str(Path(torch.__file__).parent) + os.sep
-LAYERS = TORCH + os.path.join("nn", "modules") + os.sep
-FRAMES = (TORCH + os.path.join("nn", "modules", "module.py"), TORCH + os.path.join("nn", "modules", "container.py"))
+TORCH = f"{Path(torch.__file__).parent}/"
+LAYERS = f"{TORCH}nn/modules/"
+FRAMES = (f"{LAYERS}module.py", f"{LAYERS}container.py")
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 

@@ -9,16 +9,7 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, experimental, mint, nn, ops
-from mindspore.common.initializer import (
-    Constant,
-    Normal,
-    Orthogonal,
-    TruncatedNormal,
-    Uniform,
-    XavierNormal,
-    XavierUniform,
-    initializer,
-)
+from mindspore.common import initializer as init
 
 from mindport.coverage.inputs import Array, cotangent, inputs, weight
 from mindport.coverage.scripts.torch_side import flat
@@ -90,6 +81,10 @@ def square_sum(x: Tensor) -> Tensor:
     return (x * x).sum()
 
 
+def filled(value: Any, *shape: int) -> Tensor:
+    return init.initializer(value, shape or (64, 64)).init_data()
+
+
 def stepped(optimizer: Callable[..., Any], **options: float) -> Tensor:
     arrays = inputs()
     parameter = Parameter(Tensor(arrays["x"]), name="parameter")
@@ -99,9 +94,9 @@ def stepped(optimizer: Callable[..., Any], **options: float) -> Tensor:
     return parameter
 
 
-def scheduled(optimizer: Callable[..., Any], schedule: Callable[..., Any], argument: Any) -> list[float]:
+def scheduled(optimizer: Callable[..., Any], make: Callable[..., Any], argument: Any) -> list[float]:
     stepper = optimizer([Parameter(Tensor([0.0, 0.0]), name="parameter")], lr=0.1)
-    schedule = schedule(stepper, argument)
+    schedule = make(stepper, argument)
     rates = []
     for _ in range(4):
         rates += [float(rate) for rate in schedule.get_last_lr()]
@@ -128,9 +123,7 @@ class Wrapped(nn.Cell):
 
 
 SPACE = {
-    "ms": ms, "np": np, "ops": ops, "mint": mint, "nn": nn, "experimental": experimental, "Tensor": Tensor,
-    "Parameter": Parameter, "initializer": initializer, "Normal": Normal, "Uniform": Uniform, "Constant": Constant,
-    "TruncatedNormal": TruncatedNormal, "XavierUniform": XavierUniform, "XavierNormal": XavierNormal,
-    "Orthogonal": Orthogonal, "load": load, "same_weights": same_weights, "put": put, "stepped": stepped,
-    "scheduled": scheduled, "seeded": seeded, "Wrapped": Wrapped, "square_sum": square_sum,
+    "ms": ms, "np": np, "ops": ops, "mint": mint, "nn": nn, "experimental": experimental, "init": init,
+    "Tensor": Tensor, "load": load, "same_weights": same_weights, "put": put, "square_sum": square_sum,
+    "filled": filled, "stepped": stepped, "scheduled": scheduled, "seeded": seeded, "Wrapped": Wrapped,
 }  # fmt: skip

@@ -112,10 +112,10 @@ def stepped(optimizer: Callable[..., Any], **options: float) -> Tensor:
     return parameter.detach()
 
 
-def scheduled(optimizer: Callable[..., Any], schedule: Callable[..., Any], argument: Any) -> list[float]:
+def scheduled(optimizer: Callable[..., Any], make: Callable[..., Any], argument: Any) -> list[float]:
     """The learning rates of four steps."""
     stepper = optimizer([nn.Parameter(torch.zeros(2))], lr=0.1)
-    schedule = schedule(stepper, argument)
+    schedule = make(stepper, argument)
     rates = []
     for _ in range(4):
         rates += schedule.get_last_lr()
@@ -131,5 +131,7 @@ def seeded(seed: Callable[[int], Any], draw: Callable[[], Tensor]) -> Tensor:
     return (first == draw()).all()
 
 
-SPACE = {"torch": torch, "nn": nn, "F": F, "init": init, "load": load, "same_weights": same_weights, "put": put,
-         "clipped": clipped, "stepped": stepped, "scheduled": scheduled, "seeded": seeded, "square_sum": square_sum}  # fmt: skip
+SPACE = {
+    "torch": torch, "nn": nn, "F": F, "init": init, "load": load, "same_weights": same_weights, "put": put,
+    "square_sum": square_sum, "clipped": clipped, "stepped": stepped, "scheduled": scheduled, "seeded": seeded,
+}  # fmt: skip
