@@ -17,6 +17,8 @@ _MADE = "()"  # in a meaning: what a call returned
 _MOVED = (
     (re.compile(r"^torch\.nn\.(modules\.\w+|parameter)\."), "torch.nn."),
     (re.compile(r"^torch\.(functional|_tensor)\."), "torch."),
+    (re.compile(r"^torch\.optim\.(adam|adamw|sgd)\."), "torch.optim."),
+    (re.compile(r"^torch\.nn\.NonDynamicallyQuantizableLinear$"), "torch.nn.Linear"),
 )
 
 

@@ -30,6 +30,10 @@ def page(answers: Answers) -> str:
         f"{len(OPERATORS)} operators under {sum(len(o.names) for o in OPERATORS)} names of torch, on this "
         f"{answers.device}: {', '.join(f'{count} {state}' for state, count in states.most_common())}. "
         "What reads `x + y`, `x[…]` or `ACT2FN[…]` in a source has no name there: only a live module shows it.\n",
+        "The expressions are those that are run. `x`, `q`, `z` and their like are the arrays of "
+        "`lib/mindport/coverage/inputs.py`; `load` and `same_weights` give a layer its weights, `put` assigns to an "
+        "index, `filled` makes an initial value, `stepped` takes three steps, `scheduled` reads the rates, `seeded` "
+        "draws twice. A row stands for all its names of torch; forms that differ are each tried.\n",
         *(_group(group, answers) for group in groups),
         "## No operators\n\nNames that compute nothing by themselves; they are listed and not counted.\n",
         _table(("torch", "MindSpore", "mind"),

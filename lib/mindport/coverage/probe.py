@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,8 @@ from mindport.errors import BackendError
 SCRIPT = "mindport.coverage.scripts.probe"
 KINDS = ("ms", "instead", "naive")
 NEEDED = ("torch", "mindspore")
-SECONDS = 1800.0  # for all of it; the script gives each attempt its own limit
+SECONDS = 60.0  # for one attempt
+ALL = 3600.0  # seconds for all of them, should the process hang outside an attempt
 State = Literal["runs", "wrong value", "wrong gradient", "no gradient", "no kernel", "fails", "crashes", "absent"]
 
 
@@ -68,8 +69,13 @@ class Answers:
     names: dict[str, Found]
 
 
-def probe(operators: Sequence[Operator], names: Iterable[str] = ()) -> Answers:
+def probe(operators: Sequence[Operator], names: Sequence[str] = (), *, seconds: float = SECONDS) -> Answers:
     """Try operators of the table, and look up names that it lacks.
+
+    Args:
+        operators: rows of the table.
+        names: torch names, in full.
+        seconds: for one attempt; what takes longer is ended, and the rest goes on.
 
     Raises:
         BackendError: a framework is missing, or cannot even be imported.
@@ -78,7 +84,7 @@ def probe(operators: Sequence[Operator], names: Iterable[str] = ()) -> Answers:
     tasks = [_task(o, kind) for o in operators for kind in KINDS if getattr(o, kind)]
     tasks += [{"key": f"{o.name}/ms", "name": o.names[0]} for o in operators if not o.ms]
     tasks += [{"key": name, "name": name} for name in names]
-    device, answers = _run(tasks)
+    device, answers = _run([{**task, "seconds": seconds} for task in tasks])
     return Answers(
         device,
         {o.name: Tried(*(_outcome(answers.get(f"{o.name}/{kind}")) for kind in KINDS)) for o in operators},  # type: ignore[arg-type]
@@ -100,7 +106,7 @@ def _run(tasks: Sequence[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
         while left := [task for task in tasks if task["key"] not in answers]:
             (folder / "tasks").write_text(json.dumps(left), encoding="utf-8")
             (folder / "answers").write_text("", encoding="utf-8")
-            ended = child.run(SCRIPT, "tasks", "answers", timeout=SECONDS, folder=folder)
+            ended = child.run(SCRIPT, "tasks", "answers", timeout=ALL, folder=folder)
             lines = _lines(folder / "answers")
             if not lines:
                 raise BackendError("the operators cannot be tried", got=ended.reason(), do="`mindport doctor` says why")

@@ -52,7 +52,7 @@ def main(place: str, name: str, out: str) -> None:
     try:
         answer = look(place, name)
     except Mistake as mistake:
-        answer = dict(zip(("usage", "got"), mistake.args, strict=True))
+        answer = dict(zip(("usage", "got"), map(str, mistake.args), strict=True))
     except BaseException as error:  # SystemExit, too: the user's code may do what it likes
         answer = {"raised": f"{type(error).__name__}: {error}"[:400]}
     Path(out).write_text(json.dumps(answer), encoding="utf-8")
