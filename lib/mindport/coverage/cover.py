@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from mindport.coverage import live, scan
@@ -30,8 +29,9 @@ def cover(target: str | Path, *, timeout: float = TIMEOUT) -> CoverageReport:
     """
     name = str(target)
     usage = live.trace(name, timeout) if live.is_live(name) else scan.scan(_source(name))
-    unknown = sorted({use for use, _ in usage.uses if use not in BY_NAME and not frame(use)})
-    used = {BY_NAME[use].name for use, _ in usage.uses if use in BY_NAME}
+    names = usage.by_name()
+    unknown = sorted(use for use in names if use not in BY_NAME and not frame(use))
+    used = {BY_NAME[use].name for use in names if use in BY_NAME}
     answers = probe([operator for operator in OPERATORS if operator.name in used], unknown)
     return _report(name, usage, answers)
 
@@ -44,11 +44,16 @@ def _source(name: str) -> Path:
 
 def _report(target: str, usage: Usage, answers: Answers) -> CoverageReport:
     """Each use in its row. A method of an unknown object that no tensor has is somebody else's."""
-    rows = [Row.of(operator, usage.places(operator.names), answers.operators[operator.name])
-            for operator in OPERATORS if operator.name in answers.operators]  # fmt: skip
-    rows += [Row.unknown(name, usage.places([name]), found) for name, found in answers.names.items()
+    places = usage.by_name()
+    rows = [
+        Row.of(operator, tuple(place for name in operator.names for place in places.get(name, ())), tried)
+        for operator in OPERATORS
+        if (tried := answers.operators.get(operator.name))
+    ]
+    rows += [Row.unknown(name, tuple(places[name]), found) for name, found in answers.names.items()
              if found.torch or not name.startswith(METHOD)]  # fmt: skip
-    frames = Counter(use for use, _ in usage.uses if use not in BY_NAME and frame(use))
-    others = [Other(brief(name), count, *(frame(name) or ("", ""))) for name, count in frames.most_common()]
+    others = [Other(brief(name), len(where), *row) for name, where in places.items()
+              if name not in BY_NAME and (row := frame(name))]  # fmt: skip
+    others.sort(key=lambda other: -other.uses)
     rows.sort(key=lambda row: (row.is_supported, -len(row.places), row.operator))
     return CoverageReport(target, answers.device, usage.files, tuple(rows), tuple(others), usage.unread, usage.notes)

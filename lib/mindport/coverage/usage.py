@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -22,7 +21,9 @@ class Usage:
     unread: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
-    def places(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Where any of these names is used."""
-        wanted = set(names)
-        return tuple(place for name, place in self.uses if name in wanted)
+    def by_name(self) -> dict[str, list[str]]:
+        """Name → where it is used."""
+        places: dict[str, list[str]] = {}
+        for name, place in self.uses:
+            places.setdefault(name, []).append(place)
+        return places
