@@ -158,6 +158,16 @@ def claims(options: argparse.Namespace) -> Result:
     return ledger.run(options.only, options.topic)
 
 
+def coverage(options: argparse.Namespace) -> Result:
+    from mindport import coverage as operators
+
+    if options.list == (options.target is not None):
+        raise UsageError(
+            "name a target, or ask for the table", do="mindport coverage PATH, or mindport coverage --list"
+        )
+    return operators.operator_table() if options.list else operators.cover(options.target, timeout=options.timeout)
+
+
 @dataclass(frozen=True)
 class Command:
     """One line of the table: what to call, what to say, what to accept."""
@@ -170,6 +180,12 @@ class Command:
 
 def _arg(*names: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     return names, options
+
+
+def _seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < float("inf"):
+        raise ValueError
+    return seconds
 
 
 _FLAG: dict[str, Any] = {"action": "store_true"}
@@ -246,6 +262,15 @@ COMMANDS = {
         (_arg("--only", nargs="+", action="extend", default=[], metavar="ID", help="these claims"),
          _arg("--topic", nargs="+", action="extend", default=[], metavar="TOPIC",
               help="those of a topic: environment, attention, layers, modes, weights, training, …")),
+    ),
+    "coverage": Command(
+        coverage, "which torch operators a source or a module uses, and which of them run in MindSpore here",
+        "mindport coverage modeling_llama.py",
+        (_arg("target", nargs="?", metavar="PATH_OR_MODULE",
+              help="a Python file, a directory or package.module, which is read and never executed; or "
+              "package.module:Name, a live module that is made and called"),
+         _arg("--list", **_FLAG, help="show the table of operators; nothing is tried"),
+         _arg("--timeout", type=_seconds, default=120.0, metavar="S", help="seconds for a live module")),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",
