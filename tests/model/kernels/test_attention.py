@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mindspore import Tensor
 
+from mindport.errors import UsageError
+from mindport.model import kernels
 from mindport.model.kernels import library, override
 from mindport.model.kernels.attention import Cpu
 from tests.model.kernels.cases import attention, make_attention, normal
@@ -21,8 +23,10 @@ from tests.model.kernels.exactness import exact, ours, relative, worst
 PATHS = ("cpu", "reference")
 SHAPE = {"batch": 2, "tokens": 70, "keys": 70, "heads": 4, "kv_heads": 2, "dim": 16}
 CASES = {
-    **{f"{n} tokens": {"tokens": n, "keys": n} for n in (1, 7, 64, 65)},
+    **{f"{n} tokens": {"tokens": n, "keys": n} for n in (1, 7, 64, 65, 129)},
     "1000 tokens": {"tokens": 1000, "keys": 1000, "heads": 2, "batch": 1},
+    "blocks within a window": {"tokens": 300, "keys": 300, "window": 200, "batch": 1},
+    "blocks after a cache, partly padding": {"tokens": 260, "keys": 400, "lengths": (300, 390)},
     **{f"head_dim {n}": {"dim": n} for n in (8, 24, 64, 80, 128, 256)},
     "one kv head": {"kv_heads": 1},
     "a kv head for each": {"kv_heads": 4},
@@ -141,6 +145,13 @@ def test_an_offset_may_be_a_tensor_and_the_unwritten_tail_is_not_seen(path):
     expected, *_ = exact(formula, (q, k, v), 3)
     got = built(path, {**shape, "offset": Tensor(41, ms.int32)})(*map(Tensor, (q, k, v))).asnumpy()
     assert relative(got, expected) <= 2e-6
+
+
+@pytest.mark.parametrize("changes", [{"kv_heads": 4}, {"kv_heads": 0}, {"head_dim": -8}, {"window": 0}], ids=str)
+def test_numbers_that_make_no_attention_stop(changes):
+    with pytest.raises(UsageError):
+        kernels.attention(**{"heads": 6, "kv_heads": 3, "head_dim": 8, "scale": 1.0, "dropout": 0.0,
+                             "dtype": "float32", **changes})  # fmt: skip
 
 
 def test_nothing_is_read_beyond_the_last_key_that_is_seen():

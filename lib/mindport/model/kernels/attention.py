@@ -17,6 +17,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
+from mindport.errors import UsageError
 from mindport.model.kernels.causal_mask import Masked
 from mindport.model.kernels.native import Native, native, refusal
 from mindport.model.kernels.selector import Kernel, select
@@ -39,7 +40,15 @@ def attention(
         dtype: of q, k and v.
         window: how many keys a query sees, its own included; None for all before it.
         upcast: compute q kᵀ in float32 too, and not the softmax alone.
+
+    Raises:
+        UsageError: the numbers make no attention.
     """
+    if min(heads, kv_heads, head_dim) < 1 or heads % kv_heads:
+        raise UsageError("these heads make no attention", got=f"{heads} on {kv_heads}, head_dim {head_dim}",
+                         expected="positive numbers, and heads a multiple of kv_heads")  # fmt: skip
+    if window is not None and window < 1:
+        raise UsageError("a window holds the query's own key at least", got=window, expected="1 or more, or None")
     return select(
         "attention",
         {"ascend": Ascend, "cpu": Cpu, "reference": Reference},

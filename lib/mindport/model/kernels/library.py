@@ -17,6 +17,7 @@ import hashlib
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,6 +102,7 @@ def _trusted() -> set[int]:
 
 def _compile(command: list[str], target: Path) -> None:
     _check_place(target)
+    print(f"compiling the C++ kernels with {command[0]}, once on this machine: about a minute", file=sys.stderr)
     sources = sorted(map(str, SOURCES.glob("*.cc")))
     with atomic_file(target) as aside:
         _run([*command, *FLAGS, *sources, "-o", str(aside)])
