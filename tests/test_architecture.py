@@ -20,7 +20,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = (
     "errors", "files", "tables", "results", "machine", "places", "environment", "sources", "config", "weights",
     "mindformers", "model",
-    "parity", "debug", "training", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
+    "training", "parity", "debug", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
     "run", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
