@@ -44,7 +44,10 @@ class Transcript(Result):
         """A session is plain text everywhere."""
 
 
-class Scripted(pdb.Pdb):
+Plain: Any = next(kind for kind in pdb.Pdb.__mro__ if kind.__module__ == "pdb")  # a kernel puts its own in front
+
+
+class Scripted(Plain):  # type: ignore[misc]
     """A debugger that takes its commands from a list, and shows them."""
 
     def __init__(self, commands: Sequence[str], output: io.StringIO) -> None:
@@ -53,7 +56,7 @@ class Scripted(pdb.Pdb):
 
     def precmd(self, line: str) -> str:
         self.message(line)
-        return super().precmd(line)
+        return str(super().precmd(line))
 
 
 def session(run: Callable[[], Any], stop_in: Callable[..., Any], commands: Sequence[str]) -> Transcript:
@@ -79,5 +82,7 @@ def _first_line(code: Any) -> int:
 
 
 def _tidy(text: str) -> str:
-    """Without the folders of files."""
-    return FOLDER.sub("> ", text.replace("(Pdb) ", "\n(Pdb) ")).strip()
+    """From the first command on, without the folders of files and what became of the breakpoint."""
+    session = text.replace("(Pdb) ", "\n(Pdb) ")
+    lines = FOLDER.sub("> ", session[session.find("(Pdb)") :]).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("Deleted breakpoint")).strip()

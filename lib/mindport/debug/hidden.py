@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from mindport.model import GPT
 
-LINEARS = ("attn.q", "attn.k", "attn.v", "attn.o", "mlp.gate", "mlp.up", "mlp.down")
+LINEARS = ("attn.q", "attn.k", "attn.v", "mlp.gate", "mlp.up")  # after a norm, so that what they are given is about 1
 PARTS = ("attn", "mlp")
 SILENT = ("mask", "shift", "positions")
 BATCH, TOKENS = 2, 24
-HUGE = 1e38  # what a weight is multiplied with, so that its product overflows float32
+HUGE = 3e38  # what a weight is multiplied with, so that its product overflows float32
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mindport.debug.causes import Cause, overflow, why
+from mindport.debug.reasons import Reason, overflow, why
 from mindport.debug.expressions import Culprit, culprit, softmax_operands
 from mindport.debug.lines import Executed, Lines, methods_of
 from mindport.debug.slopes import Slopes
 from mindport.debug.summary import Summary, floating, summaries, summarise
 from mindport.debug.watch import Sighting, Watch
-from mindport.errors import BackendError
+from mindport.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Found:
 
     phase: str
     first: Sighting
-    cause: Cause
+    cause: Reason
     values: tuple[Summary, ...]
     executed: Executed | None = None
     culprit: Culprit | None = None
@@ -60,8 +60,8 @@ class Hunt:
             output = self.step(*self.inputs)
         self.looked_at = seen.values
         if not seen.calls:
-            raise BackendError("no cell was called, so there is nothing to see inside", where=type(self.cell).__name__,
-                               do="call the step without ms.jit, and name the cell that it calls")  # fmt: skip
+            raise UsageError("the step did not call this cell", where=type(self.cell).__name__,
+                             do="name the cell that it calls: cell=…")  # fmt: skip
         first = seen.first or (seen.masks if any(not each.finite for each in summaries("", output)) else None)
         if first is None:
             return None
@@ -85,7 +85,7 @@ class Hunt:
         first = Sighting(maker, names[id(maker)], "in what a softmax is given", (), (scores,))
         says = (f"{scores.full_rows:,} rows of `{scores.name}` are −inf throughout; the softmax of such a row is 0/0, "
                 "and this device answers zeros")  # fmt: skip
-        return Found("forward", first, Cause("masked row", says), (scores,), executed, hidden=True)
+        return Found("forward", first, Reason("masked row", says), (scores,), executed, hidden=True)
 
     def backward(self) -> Found | None:
         """The first gradient that is not finite."""
@@ -122,15 +122,15 @@ class Hunt:
                 self.step(*self.inputs)
         return hits[0] if hits else (None, None)
 
-    def _cause(self, first: Sighting, part: Culprit | None) -> Cause:
+    def _cause(self, first: Sighting, part: Culprit | None) -> Reason:
         if first.cell is None:
-            return Cause("input", "it came in with the call")
+            return Reason("input", "it came in with the call")
         own = {weight.name for weight in first.cell.get_parameters(expand=False)}
         if bad := [each for each in self.weights if each.name in own]:
-            return Cause("weight", f"{bad[0].name} itself has {bad[0].counts()}")
+            return Reason("weight", f"{bad[0].name} itself has {bad[0].counts()}")
         if part is not None:
             return why(part)
-        return overflow(first.values[0], first.inputs) or Cause("unknown", "its code could not be read line by line")
+        return overflow(first.values[0], first.inputs) or Reason("unknown", "its code could not be read line by line")
 
 
 def _weight(weight: Any) -> tuple[Summary, ...]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mindport.debug.causes import DO
 from mindport.errors import UsageError
 from mindport.results import Result
 from mindport.tables import Table
@@ -69,8 +68,9 @@ class LossScaleReport(Result):
         """What to make of it, the gravest first."""
         found = []
         if self.collapsed_at is not None:
-            found.append(f"collapse: from step {self.collapsed_at} on every gradient is infinite, however small the "
-                         f"scale; find the value, a smaller scale cannot help ({DO['overflow']})")  # fmt: skip
+            found.append(f"collapse: from step {self.collapsed_at} on a gradient is not finite, however small the scale "
+                         f"({self.at_minimum} times at its minimum); no scale will help, find the value "
+                         "(debug.find_nonfinite)")  # fmt: skip
         if self.wrong_updates:
             found.append(f"steps {list(self.wrong_updates)} were skipped and counted as updates (or the reverse): the "
                          "schedule and Adam's bias correction run ahead of the weights")  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 
 from mindport.debug.hunt import Found, Hunt
 from mindport.debug.summary import COLUMNS, Summary
-from mindport.errors import UsageError
+from mindport.errors import UsageError, some
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 
@@ -33,7 +33,7 @@ class NonFinite(Result):
         where: the place in its code, in words.
         line: file and line, where the source could be read.
         code: the expression that made it.
-        cause: the kind, one of `causes.DO`.
+        cause: the kind, one of `reasons.DO`.
         says: the evidence for it.
         do: the next action.
         hidden: all values are finite, and only because this device answers 0 where others answer NaN.
@@ -77,7 +77,7 @@ class NonFinite(Result):
         rows = [("cause", self.cause), ("evidence", self.says), ("line", self.line), ("do", self.do),
                 ("rows", next((each.where() for each in self.values if not each.finite), "")),
                 ("padding", self.padding)]  # fmt: skip
-        found = Table("what was found", ("", "what it is"), [row for row in rows if row[1]])
+        found = Table("what was found", ("", "found"), [row for row in rows if row[1]])
         around = [each.cells() for each in (*self.values, *self.weights)]
         return (found, Table("the values around it", COLUMNS, around))
 
@@ -102,8 +102,8 @@ def find_nonfinite(step: Callable[..., Any], *inputs: Any, cell: Any = None, rea
         real: (B, T), 1 where a token is real and 0 where it is padding, to say which of them are concerned.
 
     Raises:
-        UsageError: Graph mode, where no hook sees anything; or a function without its cell.
-        BackendError: no cell was called, because the step is compiled.
+        UsageError: Graph mode or a compiled step, where no hook sees anything; or a function without its cell, or
+            one that does not call it.
     """
     step, cell = _checked(step, cell)
     hunt = Hunt(step, inputs, cell)
@@ -125,7 +125,17 @@ def _checked(step: Any, cell: Any) -> tuple[Callable[..., Any], Any]:
     step = step.network if isinstance(step, ms.nn.TrainOneStepCell) else step
     if cell is None and not isinstance(step, ms.nn.Cell):
         raise UsageError("a function does not say which cells it calls", got=step, do="give cell=model as well")
-    return step, step if cell is None else cell
+    cell = step if cell is None else cell
+    codes = {"the step": step} | {name or "the cell": each.construct for name, each in cell.cells_and_names()}
+    if compiled := [name for name, code in codes.items() if _is_compiled(code)]:
+        raise UsageError("no hook sees into a compiled graph", where=some(compiled), got="ms.jit", expected="PyNative",
+                         do="take ms.jit away while you search")  # fmt: skip
+    return step, cell
+
+
+def _is_compiled(code: Any) -> bool:
+    """Whether it was wrapped by `ms.jit`, which hides a function behind one of this name."""
+    return getattr(getattr(code, "__code__", None), "co_name", "") == "staging_specialize"
 
 
 def _result(found: Found, hunt: Hunt, real: Any) -> NonFinite:
@@ -145,6 +155,7 @@ def _padding(values: tuple[Summary, ...], real: Any) -> str:
     if bad is None or real is None:
         return ""
     mask = np.asarray(real.asnumpy() if hasattr(real, "asnumpy") else real)
-    tokens = {(row[0], row[-1]) for row in bad.rows if row[0] < mask.shape[0] and row[-1] < mask.shape[1]}
+    rows = bad.rows[: bad.full_rows] or bad.rows
+    tokens = {(row[0], row[-1]) for row in rows if row[0] < mask.shape[0] and row[-1] < mask.shape[1]}
     padded = sum(not mask[place] for place in tokens)
     return f"{padded} of the {len(tokens)} tokens concerned are padding"

@@ -9,11 +9,11 @@ from functools import partial
 from os.path import commonprefix
 from typing import Any
 
-from mindport.debug.causes import Cause, overflow
+from mindport.debug.reasons import Reason, overflow
 from mindport.debug.expressions import operator
 from mindport.debug.lines import Executed, Lines, methods_of
 from mindport.debug.summary import Summary, floating, summaries, summarise, tensors
-from mindport.debug.watch import GradientWatch, Seen, Sighting, can_hook, on_gradient
+from mindport.debug.watch import GradientWatch, Seen, Sighting, on_gradient
 
 STEEP = {"sqrt", "rsqrt", "norm", "std", "log", "log2", "log10", "pow", "**", "/", "div", "acos", "arccos"}
 
@@ -31,7 +31,7 @@ class Slopes:
         self.trained = cell.trainable_params()
         self.places = tuple(i for i, value in enumerate(inputs) if floating(value) is not None)
 
-    def first(self) -> tuple[Sighting, Cause, Executed | None] | None:
+    def first(self) -> tuple[Sighting, Reason, Executed | None] | None:
         """Where the first gradient that is not finite comes from; None when all are, or there are none."""
         if not self.trained and not self.places:
             return None
@@ -70,7 +70,7 @@ class Slopes:
                           if any(own.name == weight for own in cell.get_parameters(expand=False)))  # fmt: skip
         return Sighting(cell, name or type(cell).__name__, f"in the {gradient.name}", (), (gradient,))
 
-    def _explained(self, first: Sighting) -> tuple[Sighting, Cause, Executed | None]:
+    def _explained(self, first: Sighting) -> tuple[Sighting, Reason, Executed | None]:
         executed, *around = self._statement(first.cell)
         if executed is None:
             return first, overflow(first.values[0], first.inputs) or _unknown(first), None
@@ -79,7 +79,7 @@ class Slopes:
         steep = sorted({operator(part) for part in ast.walk(executed.node)} & STEEP)
         if steep and operand.low == 0.0:
             says = f"`{operand.name}` goes down to 0, where the slope of {steep[0]} is infinite"
-            return first, Cause("infinite slope", says), executed
+            return first, Reason("infinite slope", says), executed
         return first, overflow(first.values[0], first.inputs) or _unknown(first), executed
 
     def _statement(self, cell: Any) -> Any:
@@ -129,9 +129,8 @@ class LocalGradients:
     def _watch(self, names: Mapping[str, Any]) -> None:
         for name, value in names.items():
             for _, tensor in tensors(name, value):
-                if can_hook(tensor):
-                    see = partial(self._arrived, len(self._ran), name, summaries(name, tensor))
-                    self._handles.append(on_gradient(tensor, see))
+                see = partial(self._arrived, len(self._ran), name, summaries(name, tensor))
+                self._handles += on_gradient(tensor, see)
 
     def _arrived(self, when: int, name: str, value: tuple[Summary, ...], gradient: Any) -> None:
         found = summarise(f"gradient of {name}", gradient.asnumpy())
@@ -152,5 +151,5 @@ def _reads(node: ast.stmt) -> set[str]:
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
 
 
-def _unknown(first: Sighting) -> Cause:
-    return Cause("unknown", f"the {first.values[0].name} is not finite, although all that arrived before it was")
+def _unknown(first: Sighting) -> Reason:
+    return Reason("unknown", f"the {first.values[0].name} is not finite, although all that arrived before it was")

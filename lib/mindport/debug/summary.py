@@ -21,7 +21,8 @@ class Summary:
         shape: its shape.
         nan, above, below: how many are NaN, +inf, −inf.
         low, high: the smallest and largest finite value; None without any.
-        rows: where values that are not finite lie: index without the last axis, the first few of them.
+        rows: where values that are not finite lie, the first of them: index without the last axis; rows in which
+            nothing is finite come first.
         bad_rows: in how many rows there are such values.
         full_rows: in how many rows nothing is finite.
     """
@@ -84,13 +85,14 @@ def summarise(name: str, array: np.ndarray) -> Summary:
     bad = ~np.isfinite(wide)
     good = wide[~bad]
     rows = bad.reshape(-1, bad.shape[-1]) if bad.ndim else bad.reshape(1, 1)
-    hit = np.flatnonzero(rows.any(1))
+    whole = rows.all(1) if rows.size else rows.any(1)
+    hit = np.concatenate([np.flatnonzero(whole), np.flatnonzero(rows.any(1) & ~whole)])
     places = tuple(tuple(map(int, np.unravel_index(row, bad.shape[:-1]))) for row in hit[:KEPT]) if bad.ndim > 1 else ()
     return Summary(
         name=name, dtype=str(array.dtype), shape=array.shape, nan=int(np.isnan(wide).sum()),
         above=int(np.isposinf(wide).sum()), below=int(np.isneginf(wide).sum()),
         low=float(good.min()) if good.size else None, high=float(good.max()) if good.size else None,
-        rows=places, bad_rows=len(hit), full_rows=int(rows.all(1).sum()) if rows.size else 0,
+        rows=places, bad_rows=len(hit), full_rows=int(whole.sum()),
     )  # fmt: skip
 
 

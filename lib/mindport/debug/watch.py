@@ -163,11 +163,11 @@ class GradientWatch(Watch):
                 seen.made_by = caller
 
     def _register(self, tensor: Any, name: str, maker: Call | None) -> Seen | None:
-        if not can_hook(tensor):
-            return None
         if id(tensor) not in self._seen:
             seen = Seen(name, maker, [], tensor)
-            self._handles.append(on_gradient(tensor, lambda gradient: self._arrived(seen, gradient)))
+            if not (handles := on_gradient(tensor, lambda gradient: self._arrived(seen, gradient))):
+                return None
+            self._handles += handles
             self._seen[id(tensor)] = seen
         return self._seen[id(tensor)]
 
@@ -181,18 +181,24 @@ class GradientWatch(Watch):
             self.gradient = (seen, found)
 
 
-def can_hook(tensor: Any) -> bool:
-    """Whether a gradient may arrive there; those of parameters come with the answer."""
+def on_gradient(tensor: Any, see: Callable[[Any], None]) -> list[Any]:
+    """Look at the gradient of a tensor when it arrives.
+
+    Returns:
+        The handle that takes the hook away again; nothing where no gradient arrives. Those of parameters come with
+        the answer.
+    """
     from mindspore import Parameter
-
-    return bool(tensor.is_floating_point()) and not isinstance(tensor, Parameter)
-
-
-def on_gradient(tensor: Any, see: Callable[[Any], None]) -> Any:
-    """Look at the gradient of a tensor when it arrives; returns the handle that takes the hook away again."""
 
     def hook(gradient: Any) -> Any:
         see(gradient)
         return gradient
 
-    return tensor.register_hook(hook)
+    if isinstance(tensor, Parameter) or not tensor.is_floating_point():
+        return []
+    try:
+        return [tensor.register_hook(hook)]
+    except RuntimeError as error:
+        if "requires grad is false" in str(error):
+            return []
+        raise

@@ -10,7 +10,13 @@ SILENT = {"mask": {"mask"}, "shift": {"shift", "labels"}, "positions": {"positio
 
 
 def _module(answer: str, puzzle: Any) -> bool:
-    return answer.strip().strip(".").removesuffix(".weight") == puzzle.answer
+    """The module by its name in the model, or in the loss around it, or by the kernel inside it."""
+    name = answer.strip().removeprefix("model.")
+    return name == puzzle.answer or name.startswith(f"{puzzle.answer}.")
+
+
+def _cell(answer: str, puzzle: Any) -> bool:
+    return answer.strip().removeprefix("model.") == puzzle.answer
 
 
 def _silent(answer: str, puzzle: Any) -> bool:
@@ -35,7 +41,7 @@ EXERCISES = {
     "04.learns": Exercise(
         question="The loss of the second puzzle is finite, and falls. One part of one layer does not learn. Which? "
         "Its name, as in blocks.0.attn.",
-        check=_module,
+        check=_cell,
         hints=(
             "What does not learn gets no gradient, though its values are right: look at the gradients by parameter.",
             "debug.smoke_run(puzzle.model) lists the parameters that no gradient reaches; which cell holds them all?",
@@ -51,14 +57,15 @@ EXERCISES = {
         check=_silent,
         hints=(
             "Change one thing and see what moves: the last token must not change earlier logits; two early tokens that "
-            "change places must change the last one's.",
+            "change places must change what the first layer gives at the last position (a hook on blocks.0 shows it).",
             "If the model keeps to both, it is the loss: set all labels but one to -100, and see whether it is scored "
             "by the logits of the token before, or by its own.",
         ),
         solution=lambda puzzle: f"The {puzzle.answer}. "
         + {
             "mask": "The logits of the first position move when the last token changes.",
-            "positions": "The last logits do not move when two earlier tokens change places.",
+            "positions": "What the first layer gives at the last position does not move when two earlier tokens change "
+            "places.",
             "shift": "With one label left at position t, the loss is that of the logits at t, not at t - 1.",
         }[puzzle.answer],
         expects="one word: mask, positions or shift",
