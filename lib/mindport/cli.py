@@ -123,12 +123,18 @@ def export(options: argparse.Namespace) -> Result:
 
 
 def verify(options: argparse.Namespace) -> Result:
-    from mindport import parity
+    from mindport import debug
 
-    return parity.verify(
+    return debug.verify(
         _model(options.directory), converted=options.converted, trace=options.trace, layers=options.layers,
         allow=tuple(options.allow), padded_vocab=options.padded_vocab,
     )  # fmt: skip
+
+
+def faultlab(options: argparse.Namespace) -> Result:
+    from mindport import debug
+
+    return debug.fault_lab(only=options.only, progress=True)
 
 
 def run(options: argparse.Namespace) -> Result:
@@ -210,6 +216,11 @@ COMMANDS = {
          _arg("--converted", type=Path, metavar="DIR", help="weights that `mindport convert` wrote"),
          _arg("--trace", type=Path, metavar="DIR", help="a saved reference, where torch is absent"),
          _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW, _PADDED),
+    ),
+    "faultlab": Command(
+        faultlab, "plant faults one by one into small models, and see whether each is found and named",
+        "mindport faultlab --only swap theta no_mask",
+        (_arg("--only", nargs="+", action="extend", default=[], metavar="NAME", help="these faults only"),),
     ),
     "bench": Command(
         bench, "time ours beside a peer, in one run, and hold the two to the same numbers",

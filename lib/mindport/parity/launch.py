@@ -54,6 +54,22 @@ def run_reference(
     command += ["--layers", str(layers)] * (layers is not None) + ["--overwrite"] * overwrite
     command += [word for key in allow for word in ("--allow", key)]
     command += [] if padded_vocab is None else ["--padded-vocab", str(padded_vocab)]
+    _finish(command, Path(directory), progress)
+    return Path(out)
+
+
+def make_tiny(names: Sequence[str], out: Path, *, progress: bool = True) -> None:
+    """Tiny random models of `mindport.parity.tiny` and their traces, as `out`/NAME/source and `out`/NAME/trace.
+
+    Raises:
+        BackendError: as in `run_reference`.
+    """
+    _needed()
+    _finish([sys.executable, "-m", "mindport.parity.reference_tiny", "--out", str(out), *names], out, progress)
+
+
+def _finish(command: list[str], where: Path, progress: bool) -> None:
+    """Run a process of the reference to its end."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                                env={**os.environ, **OFFLINE})  # fmt: skip
     assert process.stderr is not None
@@ -71,11 +87,10 @@ def run_reference(
     if process.returncode:
         raise BackendError(
             f"the reference process ended with {process.returncode}",
-            where=directory,
+            where=where,
             got=_reason(process.returncode, last),
             do="mend what it says; to run it by itself: python -m mindport.parity.reference --model DIR --out TRACE",
         )
-    return Path(out)
 
 
 def _reason(code: int, last: str) -> str:

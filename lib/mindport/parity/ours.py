@@ -170,6 +170,8 @@ def _watch(
         return keep
 
     for tap in watched.values():
+        if not {tap.cell, tap.seen_at[0] if tap.seen_at else tap.cell} <= cells.keys():
+            continue  # our configuration has no such cell; the comparison says that it was never run
         if tap.seen_at:
             handles.append(cells[tap.seen_at[0]].register_forward_pre_hook(before(tap)))
         else:

@@ -29,6 +29,7 @@ from mindport.weights.manifest import NAME as MANIFEST
 from mindport.weights.manifest import Manifest, read_manifest
 
 COMPILE = "Graph, compile"
+Look = Callable[[Path, Trace, Trace, Comparison], object]  # directory that was run, reference, ours, what came out
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ def verify(
     progress: bool = True,
     allow: Sequence[str] = (),
     padded_vocab: int | None = None,
+    look: Look = lambda *_: None,
 ) -> VerifyReport:
     """Hold a converted model against the transformers class it came from.
 
@@ -129,6 +131,7 @@ def verify(
         allow: unknown keys of config.json that the user knows to be harmless; those that the conversion was told are
             known already.
         padded_vocab: rows of the embedding, where those beyond vocab_size are padding; a conversion knows it already.
+        look: is shown both traces and their comparison while they are there.
 
     Raises:
         ConfigError: the configuration cannot go across.
@@ -154,6 +157,7 @@ def verify(
         ours = _observe(tried, reference, progress)
         with phase("compare"):
             compared, inventory = compare(reference, ours), take(tried, reference, ours)
+        look(tried, reference, ours, compared)
         texts = _continuations(decode, reference, ours)
     return VerifyReport(
         **{field.name: getattr(compared, field.name) for field in dataclasses.fields(compared)},
