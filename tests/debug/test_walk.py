@@ -74,5 +74,5 @@ def test_the_debugger_stops_in_construct_and_gives_the_trace_back():
 
 
 def test_a_breakpoint_that_is_not_reached_says_so():
-    net, inputs = case("exp").build()
+    net, _ = case("exp").build()
     assert not session(lambda: None, net.part.construct, []).ok

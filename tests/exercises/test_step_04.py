@@ -106,6 +106,9 @@ def scored_by(puzzle, logits, at=5):
     labels = np.full_like(ids, -100)
     labels[:, at] = ids[:, at]
     loss = float(puzzle.loss(Tensor(ids), Tensor(labels)))
-    scores = [float(np.mean([np.log(np.exp(row[t]).sum()) - row[t, i] for row, i in zip(logits, ids[:, at], strict=True)]))
-              for t in (at - 1, at)]  # fmt: skip
-    return (at - 1, at)[int(np.argmin(np.abs(np.array(scores) - loss)))]
+    rows = np.arange(len(ids))
+
+    def score(t):
+        return np.mean(np.log(np.exp(logits[:, t]).sum(-1)) - logits[rows, t, ids[:, at]])
+
+    return min((at - 1, at), key=lambda t: abs(score(t) - loss))

@@ -1,7 +1,7 @@
 """Small cells in which a value stops being finite, each in its own way; what to practise the finder on.
 
-    python -m mindport.debug.cases            runs the finder on all of them
-    python -m mindport.debug.cases exp        on one; set a breakpoint in its `construct` first
+python -m mindport.debug.cases            runs the finder on all of them
+python -m mindport.debug.cases exp        on one; set a breakpoint in its `construct` first
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from mindport.debug.nonfinite import NonFinite, find_nonfinite
 from mindport.errors import UsageError
-from mindport.results import Result
+from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 
 BATCH, TOKENS, WIDTH = 2, 5, 8
@@ -169,9 +169,15 @@ class CaseReport(Result):
         columns = ("case", "what was planted", "phase", "module", "cause", "at", "state")
         return (Table("cases of values that are not finite", columns, rows),)
 
+    def properties(self) -> tuple[Property, ...]:
+        how = f"{len(self.cases)} small cells, each with one way to lose a value"
+        return (verdict("a value that is not finite is traced to its module and cause", self.ok, how, self.headline(),
+                        ms.get_context("device_target")),)  # fmt: skip
+
     def as_dict(self) -> dict[str, Any]:
         rows = [f.as_dict() for f in self.found]
-        return {"ok": self.ok, "headline": self.headline(), "found": dict(zip(map(str, CASES), rows, strict=True))}
+        names = [case.name for case in self.cases]
+        return {"ok": self.ok, "headline": self.headline(), "found": dict(zip(names, rows, strict=True))}
 
 
 def run_cases() -> CaseReport:

@@ -60,12 +60,14 @@ def culprit(node: ast.stmt, local: Mapping[str, Any], names: dict[str, Any], *, 
 
 
 def softmax_operands(node: ast.stmt, local: Mapping[str, Any], names: dict[str, Any]) -> tuple[Summary, ...]:
-    """What the softmaxes of a statement are given, however they are called."""
-    scope, found = dict(local), []
-    for part in ast.walk(node):
-        if isinstance(part, ast.Call) and "softmax" in operator(part).lower() and not any(map(_mutates, ast.walk(part))):
-            found += [*_operands(part, names, scope)]
-    return tuple(found)
+    """What the softmaxes of a statement are given, however they are called; nothing where it cannot be computed."""
+    scope = dict(local)
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and "softmax" in operator(part).lower()]
+    try:
+        return tuple(each for part in calls if not any(map(_mutates, ast.walk(part)))
+                     for each in _operands(part, names, scope))  # fmt: skip
+    except Exception:  # a name that only a comprehension has, for instance
+        return ()
 
 
 def operator(part: ast.AST) -> str:

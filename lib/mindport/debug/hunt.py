@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mindport.debug.reasons import Reason, overflow, why
 from mindport.debug.expressions import Culprit, culprit, softmax_operands
 from mindport.debug.lines import Executed, Lines, methods_of
+from mindport.debug.reasons import Reason, overflow, why
 from mindport.debug.slopes import Slopes
 from mindport.debug.summary import Summary, floating, summaries, summarise
 from mindport.debug.watch import Sighting, Watch

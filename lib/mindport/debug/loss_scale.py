@@ -1,10 +1,11 @@
-"""What a dynamic loss scaler did, told from its history: a scale that only falls says that scaling is not the matter."""
+"""What a dynamic loss scaler did, told from its history: where the scale only falls, scaling is not the matter."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mindport.errors import UsageError
 from mindport.results import Result
@@ -68,8 +69,8 @@ class LossScaleReport(Result):
         """What to make of it, the gravest first."""
         found = []
         if self.collapsed_at is not None:
-            found.append(f"collapse: from step {self.collapsed_at} on a gradient is not finite, however small the scale "
-                         f"({self.at_minimum} times at its minimum); no scale will help, find the value "
+            found.append(f"collapse: from step {self.collapsed_at} on a gradient is not finite, however small the "
+                         f"scale ({self.at_minimum} times at its minimum); no scale will help, find the value "
                          "(debug.find_nonfinite)")  # fmt: skip
         if self.wrong_updates:
             found.append(f"steps {list(self.wrong_updates)} were skipped and counted as updates (or the reverse): the "
@@ -100,7 +101,7 @@ def explain_loss_scale(history: Sequence[ScaledStep]) -> LossScaleReport:
     if not steps or any(not step.scale > 0 or math.isinf(step.scale) for step in steps):
         raise UsageError("this is no history of a loss scaler", got=f"{len(steps)} steps",
                          expected="steps with a positive, finite scale each")  # fmt: skip
-    pairs = list(enumerate(zip(steps, steps[1:], strict=False)))
+    pairs = list(enumerate(pairwise(steps)))
     before = (0, *(step.updates for step in steps))
     wrong = tuple(i for i, step in enumerate(steps) if step.updates - before[i] != int(step.finite))
     unmoved = tuple(i for i, (one, next_) in pairs if not one.finite and next_.scale >= one.scale > MINIMUM)

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import mindport.model  # noqa: F401  (on a CPU errors then come at once)
 import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, mint, nn, ops
 
+import mindport.model  # noqa: F401  (on a CPU errors then come at once)
 from mindport.errors import UsageError
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table

@@ -143,9 +143,9 @@ def _result(found: Found, hunt: Hunt, real: Any) -> NonFinite:
     return NonFinite(
         phase=found.phase, module=first.name, cell=type(first.cell).__name__ if first.cell is not None else "none",
         where=first.where, line=f"{line.file.rpartition('/')[2]}:{line.number}  {line.code}" if line else "",
-        code=found.culprit.code if found.culprit else line.code if line else "", cause=found.cause.kind, says=found.cause.says,
-        do=found.cause.do, hidden=found.hidden, padding=_padding(found.values, real), values=found.values,
-        weights=hunt.weights, looked_at=hunt.looked_at,
+        code=found.culprit.code if found.culprit else line.code if line else "", cause=found.cause.kind,
+        says=found.cause.says, do=found.cause.do, hidden=found.hidden,
+        padding=_padding(found.values, real), values=found.values, weights=hunt.weights, looked_at=hunt.looked_at,
     )  # fmt: skip
 
 

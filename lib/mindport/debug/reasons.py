@@ -57,7 +57,7 @@ def overflow(value: Summary, given: tuple[Summary, ...]) -> Reason | None:
     if value.dtype != "float16" or not (value.above or value.below or value.nan):
         return None
     largest = max((each.largest for each in given), default=0.0)
-    return Reason("overflow", f"float16 ends at {LARGEST['float16']:,.0f}; the largest number given was {largest:.4g}")
+    return Reason("overflow", f"float16 ends at {LARGEST['float16']:.0f}; the largest number given was {largest:.4g}")
 
 
 def _masked(found: Culprit) -> Reason | None:
@@ -98,9 +98,9 @@ def _infinite(found: Culprit) -> Reason | None:
 def _overflow(found: Culprit) -> Reason | None:
     """Too large for the type; NaN alone is one too when the same in float32 is finite (a sum inside overflowed)."""
     value, wide = found.value, found.in_float32
-    healed = f", and in float32 the result would go up to {wide.largest:,.4g}" if wide and wide.finite else ""
+    healed = f", and in float32 the result would go up to {wide.largest:.4g}" if wide and wide.finite else ""
     if not value.above and not value.below and not healed:
         return None
     largest = max((each.largest for each in found.operands), default=0.0)
-    says = f"{value.dtype} ends at {LARGEST[value.dtype]:,.5g}; its operands go up to {largest:.4g}{healed}"
+    says = f"{value.dtype} ends at {LARGEST[value.dtype]:.5g}; its operands go up to {largest:.4g}{healed}"
     return Reason("overflow", says, "" if value.dtype == "float16" else TOO_LARGE)

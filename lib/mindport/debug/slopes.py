@@ -6,12 +6,12 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
-from mindport.debug.reasons import Reason, overflow
 from mindport.debug.expressions import operator
 from mindport.debug.lines import Executed, Lines, methods_of
+from mindport.debug.reasons import Reason, overflow
 from mindport.debug.summary import Summary, floating, summaries, summarise, tensors
 from mindport.debug.watch import GradientWatch, Seen, Sighting, on_gradient
 
@@ -142,9 +142,8 @@ class LocalGradients:
 
 def common(names: Sequence[str]) -> str:
     """The innermost cell around all of them: blocks.0.attn for blocks.0.attn.q and blocks.0.attn.k."""
-    if len(set(names)) == 1:
-        return names[0]
-    return ".".join(commonprefix([name.split(".") for name in names]))
+    columns = zip(*(name.split(".") for name in names), strict=False)  # as far as the shortest goes
+    return ".".join(column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns))
 
 
 def _reads(node: ast.stmt) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +57,7 @@ class Summary:
     @property
     def share(self) -> float:
         """The share of values that are not finite."""
-        return (self.nan + self.above + self.below) / max(1, int(np.prod(self.shape)))
+        return (self.nan + self.above + self.below) / max(1, math.prod(self.shape))
 
     def cells(self) -> tuple[object, ...]:
         """Its line of a table."""
@@ -71,8 +72,9 @@ class Summary:
         """The rows that hold them, in words."""
         if self.finite or len(self.shape) < 2:
             return ""
-        total = int(np.prod(self.shape[:-1]))
-        return f"{self.bad_rows:,} of {total:,} rows ({self.full_rows:,} of them whole): {some(map(list, self.rows), SHOWN)}"
+        total = math.prod(self.shape[:-1])
+        places = some(map(list, self.rows), SHOWN)
+        return f"{self.bad_rows:,} of {total:,} rows ({self.full_rows:,} of them whole): {places}"
 
 
 COLUMNS = ("tensor", "dtype", "shape", "smallest", "largest", "not finite", "share")
@@ -84,15 +86,15 @@ def summarise(name: str, array: np.ndarray) -> Summary:
     wide = array.astype(np.float32) if array.dtype.itemsize == 2 else array
     bad = ~np.isfinite(wide)
     good = wide[~bad]
-    rows = bad.reshape(-1, bad.shape[-1]) if bad.ndim else bad.reshape(1, 1)
-    whole = rows.all(1) if rows.size else rows.any(1)
+    rows = bad.reshape(max(1, math.prod(bad.shape[:-1])), -1)
+    whole = rows.all(1) & (rows.shape[1] > 0)
     hit = np.concatenate([np.flatnonzero(whole), np.flatnonzero(rows.any(1) & ~whole)])
-    places = tuple(tuple(map(int, np.unravel_index(row, bad.shape[:-1]))) for row in hit[:KEPT]) if bad.ndim > 1 else ()
+    places = [np.unravel_index(row, bad.shape[:-1]) for row in hit[:KEPT]] if bad.ndim > 1 else []
     return Summary(
         name=name, dtype=str(array.dtype), shape=array.shape, nan=int(np.isnan(wide).sum()),
         above=int(np.isposinf(wide).sum()), below=int(np.isneginf(wide).sum()),
         low=float(good.min()) if good.size else None, high=float(good.max()) if good.size else None,
-        rows=places, bad_rows=len(hit), full_rows=int(whole.sum()),
+        rows=tuple(tuple(map(int, place)) for place in places), bad_rows=len(hit), full_rows=int(whole.sum()),
     )  # fmt: skip
 
 

@@ -104,8 +104,9 @@ SYMPTOMS = (
     Symptom("step times are spiky in Graph mode", "a new graph for each new shape or Python number",
             "the number of compilations", "pad into a few buckets; hand numbers in as tensors", "07",
             "https://discuss.mindspore.cn/t/topic/286"),
-    Symptom("right in PyNative, TypeError or ValueError in Graph", "Python that the compiler does not know, or a method "
-            "with another meaning", "the line that the message names", "run the cell in both modes", "04"),
+    Symptom("right in PyNative, TypeError or ValueError in Graph",
+            "Python that the compiler does not know, or a method with another meaning",
+            "the line that the message names", "run the cell in both modes", "04"),
     Symptom("right in PyNative, silently different in Graph", "an attribute, a list or a global that was frozen when "
             "the graph was compiled", "the same call twice, with the attribute changed in between",
             "hand it in as an input, or hold it in a Parameter", "04"),
@@ -116,7 +117,8 @@ SYMPTOMS = (
     # loading, shapes
     Symptom("a parameter's name is not found", "a prefix, or another family's names",
             "the names of the checkpoint beside those that are wanted", "read the family's table", "02"),
-    Symptom("shapes of a weight and a parameter differ", "head_dim, key/value heads or a padded vocabulary were guessed",
+    Symptom("shapes of a weight and a parameter differ",
+            "head_dim, key/value heads or a padded vocabulary were guessed",
             "both shapes, and the keys of config.json that make them", "read them, never derive them", "01",
             "huggingface/candle#2358"),
     Symptom("an error about shapes in a matrix product", "transpose takes all axes in MindSpore, two in PyTorch",
