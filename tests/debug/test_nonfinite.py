@@ -5,9 +5,9 @@ from __future__ import annotations
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Parameter, Tensor, nn
 
-from mindport.debug import find_nonfinite, plant_hidden, spoiled
+from mindport.debug import find_nonfinite, leftovers, plant_hidden, spoiled
 from mindport.debug.cases import CASES, TOKENS, Attention, Net, case, real, run_cases, x
 from mindport.debug.modes import mode
 from mindport.errors import UsageError
@@ -75,11 +75,20 @@ def test_padding_is_told_from_tokens():
     assert case("masked, float32").find().padding == "2 of the 2 tokens concerned are padding"
 
 
-def test_zeros_hide_the_row_here():
-    weights = ops.softmax(Tensor([[-np.inf, -np.inf], [0.0, -np.inf]], ms.float32), -1).asnumpy()
-    assert weights.tolist() == [[0, 0], [1, 0]]  # torch: NaN in the first row
-    found = case("masked, float32").find()
-    assert found.hidden and "zeros" in found.says
+def test_zeros_hide_the_row_here_and_spoil_the_next():
+    seen = leftovers(60)
+    assert seen.hidden == (0, 0, 0, 0)  # torch: NaN
+    assert seen.wrong and not seen.ok  # a fault of MindSpore 2.10.0: when it is mended, the texts about it go
+    assert len(seen.after) == 4
+
+
+def test_a_hidden_row_is_found_though_all_is_finite():
+    net = Net(Attention(-np.inf, 0.3, ms.float32))
+    mask = np.ones((2, TOKENS), np.int32)
+    mask[:, 0] = 0  # the first query of each row sees nothing
+    found = find_nonfinite(net, x(), Tensor(mask), real=mask)
+    assert found.cause == "masked row" and found.module == "part"
+    assert found.padding == "2 of the 2 tokens concerned are padding"
 
 
 def test_a_value_made_between_two_cells_belongs_to_the_caller():
@@ -153,10 +162,12 @@ def sound():
 
 def test_a_model_of_ours_is_sound_and_a_spoiled_one_is_not(sound):
     assert find_nonfinite(sound.loss, *sound.batch).ok
-    with spoiled(sound.model, "blocks.1.mlp.up", largest=3e38):
-        found = find_nonfinite(sound.loss, *sound.batch)
-    assert found.phase == "forward" and "blocks.1.mlp.up" in found.module
-    assert found.cause == "overflow"
+    for value, cause in ((3e38, "overflow"), (np.inf, "weight")):
+        with spoiled(sound.model, "blocks.1.mlp.up", value):
+            found = find_nonfinite(sound.loss, *sound.batch)
+        assert found.phase == "forward" and "blocks.1.mlp.up" in found.module
+        assert found.cause == cause
+        assert [weight.name for weight in found.weights] == ["blocks.1.mlp.up.weight"] * (cause == "weight")
     assert find_nonfinite(sound.loss, *sound.batch).ok
 
 
@@ -169,5 +180,5 @@ def test_of_a_training_step_the_loss_is_taken(sound):
 
 
 def test_spoiling_needs_a_cell_with_a_weight(sound):
-    with pytest.raises(UsageError, match="no such cell"), spoiled(sound.model, "blocks.1.mlp.act", largest=1.0):
+    with pytest.raises(UsageError, match="no such cell"), spoiled(sound.model, "blocks.1.mlp.act", 1.0):
         pass

@@ -8,6 +8,7 @@ from mindport.debug.faultlab import LabReport, fault_lab
 from mindport.debug.faults import FAULTS, Fault, applicable, plant
 from mindport.debug.hidden import Puzzle, plant_hidden
 from mindport.debug.late import late_errors, late_program
+from mindport.debug.leftovers import leftovers
 from mindport.debug.lessons import bundled_lab, eps_table, examine, fingerprints, mask_table, operator_table
 from mindport.debug.loss_scale import LossScaleReport, ScaledStep, explain_loss_scale
 from mindport.debug.nonfinite import NonFinite, find_nonfinite
@@ -19,7 +20,7 @@ from mindport.debug.walk import walk
 __all__ = [
     "FAULTS", "Cause", "Diagnosis", "Evidence", "Explained", "Fault", "LabReport", "LossScaleReport", "NonFinite",
     "Puzzle", "ScaledStep", "SmokeRun", "applicable", "bundled_lab", "diagnose", "eps_table", "examine",
-    "explain_loss_scale", "fault_lab", "find_nonfinite", "fingerprints", "late_errors", "late_program", "look_up",
-    "mask_table", "operator_table", "plant", "plant_hidden", "sample_batch", "session", "signs", "smoke_run", "spoiled",
-    "symptom_table", "verify", "walk",
+    "explain_loss_scale", "fault_lab", "find_nonfinite", "fingerprints", "late_errors", "late_program", "leftovers",
+    "look_up", "mask_table", "operator_table", "plant", "plant_hidden", "sample_batch", "session", "signs", "smoke_run",
+    "spoiled", "symptom_table", "verify", "walk",
 ]  # fmt: skip

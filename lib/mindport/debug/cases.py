@@ -128,7 +128,7 @@ class Case:
         name, what: of the case.
         build: a cell and what it is called with.
         phase, module, cause: what the finder should say.
-        hidden: whether this device hides it.
+        hidden: whether a device may hide it.
     """
 
     name: str
@@ -144,8 +144,9 @@ class Case:
         return find_nonfinite(net, *inputs, real=inputs[1] if self.cause == "masked row" else None)
 
     def agrees(self, found: NonFinite) -> bool:
-        return (found.phase, found.module, found.cause, found.hidden) == (
-            self.phase, self.module, self.cause, self.hidden)  # fmt: skip
+        """Phase, module and cause; what a device may hide it may also show."""
+        same = (found.phase, found.module, found.cause) == (self.phase, self.module, self.cause)
+        return same and found.hidden <= self.hidden
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ LINEARS = ("attn.q", "attn.k", "attn.v", "mlp.gate", "mlp.up")  # after a norm, 
 PARTS = ("attn", "mlp")
 SILENT = ("mask", "shift", "positions")
 BATCH, TOKENS = 2, 24
-HUGE = 3e38  # what a weight is multiplied with, so that its product overflows float32
+HUGE = 3e38  # an entry of a weight whose products overflow float32
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _model(seed: int) -> GPT:
 def _overflow(model: GPT, _: Any, generator: np.random.Generator) -> str:
     name = f"blocks.{generator.integers(len(model.blocks))}.{generator.choice(LINEARS)}"
     cell = dict(model.cells_and_names())[name]
-    spoil(cell, HUGE, int(generator.integers(len(cell.weight))))
+    spoil(cell, HUGE, int(generator.integers(cell.weight.size)))
     return name
 
 

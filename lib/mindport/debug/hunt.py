@@ -84,7 +84,7 @@ class Hunt:
         maker = executed.after["self"]
         first = Sighting(maker, names[id(maker)], "in what a softmax is given", (), (scores,))
         says = (f"{scores.full_rows:,} rows of `{scores.name}` are −inf throughout; the softmax of such a row is 0/0, "
-                "and this device answers zeros")  # fmt: skip
+                "and this device answers zeros (on a CPU rows after it may be left unwritten)")  # fmt: skip
         return Found("forward", first, Reason("masked row", says), (scores,), executed, hidden=True)
 
     def backward(self) -> Found | None:
@@ -126,7 +126,8 @@ class Hunt:
         if first.cell is None:
             return Reason("input", "it came in with the call")
         own = {weight.name for weight in first.cell.get_parameters(expand=False)}
-        if bad := [each for each in self.weights if each.name in own]:
+        given = {(each.shape, each.counts()) for each in part.operands} if part else set()  # a kernel is handed it
+        if bad := [each for each in self.weights if each.name in own or (each.shape, each.counts()) in given]:
             return Reason("weight", f"{bad[0].name} itself has {bad[0].counts()}")
         if part is not None:
             return why(part)

@@ -1,4 +1,4 @@
-"""A weight made enormous for a while: the fault that the finder is shown with."""
+"""One entry of a weight spoiled for a while: the fault that the finder is shown with."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mindport.errors import UsageError
 
 
 @contextmanager
-def spoiled(model: Any, cell: str, largest: float) -> Iterator[None]:
-    """The largest row of a cell's weight is made enormous, until the block ends.
+def spoiled(model: Any, cell: str, value: float) -> Iterator[None]:
+    """Give the largest entry of a cell's weight another value, until the block ends.
 
     Args:
         model: in which the cell is.
         cell: the name of a cell with a weight ("blocks.1.mlp.up").
-        largest: what its largest entry becomes; 3e38 makes a product overflow float32.
+        value: inf, as a step with an infinite gradient leaves it, or a number.
 
     Raises:
         UsageError: there is no such cell, or it has no weight.
@@ -29,23 +29,22 @@ def spoiled(model: Any, cell: str, largest: float) -> Iterator[None]:
     chosen = cells[cell]
     right = chosen.weight
     try:
-        spoil(chosen, largest)
+        spoil(chosen, value)
         yield
     finally:
         chosen.weight = right
 
 
-def spoil(cell: Any, largest: float, row: int | None = None) -> None:
+def spoil(cell: Any, value: float, entry: int | None = None) -> None:
     """Give a cell another weight of the same name: `set_data` would leave stale buffers behind.
 
     Args:
         cell: whose `weight` is replaced.
-        largest: what its largest entry becomes.
-        row: which; by default the one with the largest entry.
+        value: of the entry.
+        entry: which, counted through; by default the largest.
     """
     from mindspore import Parameter, Tensor
 
     values = cell.weight.asnumpy().copy()
-    chosen = int(np.abs(values).max(1).argmax()) if row is None else row
-    values[chosen] *= largest / np.abs(values[chosen]).max()
+    values.flat[int(np.abs(values).argmax()) if entry is None else entry] = value
     cell.weight = Parameter(Tensor(values), name=cell.weight.name)

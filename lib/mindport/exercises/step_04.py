@@ -41,7 +41,7 @@ EXERCISES = {
             "debug.find_nonfinite(puzzle.loss, *puzzle.batch), and read the first line of what it says.",
         ),
         solution=lambda puzzle: (
-            f"{puzzle.answer}: a row of its weight is enormous, and the product overflows float32. "
+            f"{puzzle.answer}: an entry of its weight is enormous, and its products overflow float32. "
             "Everything after it inherits the infinity."
         ),
         expects="the name of a module",
