@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mindport.debug.diagnosis import diagnose
+from mindport.debug.diagnosis import Evidence, diagnose
 from mindport.debug.faults import FAULTS, Fault, Ground
 from mindport.errors import UsageError, some
 from mindport.parity.launch import make_tiny, run_reference
-from mindport.parity.rows import Row
 from mindport.parity.taps import LOGITS
 from mindport.parity.tiny import MODELS
 from mindport.results import Property, Result, verdict
@@ -29,7 +28,7 @@ from mindport.weights import convert
 
 BUNDLED = ("tiny-gpt2", "tiny-llama")
 FIRST, TOP = 0.9, 3  # the share that must be named first; all must be named among so many
-ALIKE = 0.999  # a cosine that is often taken for agreement
+COARSE = ("cosine of logits", "same tokens")
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class Trial:
         named: the first causes, best first.
         rank: at which place the right one stands, from 1; None: nowhere.
         evidence: what speaks for the first cause.
-        cosine: of the logits in the whole model, a coarser check; None where they were not looked at.
+        cosine, tokens: what coarser checks say of the whole model, None where it was not run forward: the cosine of the
+            logits, and the share of positions at which the most likely token is the right one.
         seconds: of planting, running and diagnosing.
     """
 
@@ -57,12 +57,19 @@ class Trial:
     rank: int | None
     evidence: str
     cosine: float | None
+    tokens: float | None
     seconds: float
 
     @property
     def ok(self) -> bool:
         """Whether it was seen where it is, and named among the first causes."""
         return self.found == self.expected and self.rank is not None and self.rank <= TOP
+
+    @property
+    def coarse(self) -> tuple[str, str]:
+        """The coarser checks as text."""
+        cosine = "–" if self.cosine is None else f"{self.cosine:.9f}"
+        return cosine, "–" if self.tokens is None else f"{self.tokens:.0%}"
 
 
 @dataclass(frozen=True)
@@ -111,11 +118,11 @@ class LabReport(Result):
     def tables(self) -> tuple[Table, ...]:
         rows = [
             (t.planted, t.what, t.model, t.found or "nothing", t.named[0] if t.named else "nothing", t.rank, t.evidence,
-             "–" if t.cosine is None else f"{t.cosine:.9f}", "pass" if t.ok else "failed")
+             *t.coarse, "pass" if t.ok else "failed")
             for t in self.trials
         ]  # fmt: skip
         columns = ("planted", "what was done wrong", "model", "first wrong value", "named", "rank",
-                   "how that is known", "cosine of logits", "state")  # fmt: skip
+                   "how that is known", *COARSE, "state")  # fmt: skip
         clean = [(c.model, ", ".join(c.alarms) or "nothing", "failed" if c.alarms else "pass") for c in self.clean]
         return Table("planted faults", columns, rows), Table("without a fault", ("model", "found", "state"), clean)
 
@@ -177,12 +184,13 @@ def trial(fault: Fault, ground: Ground) -> Trial:
         what=fault.what,
         kind=fault.kind,
         model=ground.name,
-        expected=fault.first(ground.config),
+        expected=fault.at(ground.config),
         found=causes[0].where if causes else None,
         named=tuple(named[:TOP]),
         rank=ranks[0] if ranks else None,
         evidence=causes[0].evidence if causes else "",
-        cosine=_cosine(evidence.rows),
+        cosine=next((row.whole_cosine for row in evidence.rows if row.path == LOGITS), None),
+        tokens=_same_tokens(evidence),
         seconds=round(time.perf_counter() - began, 2),
     )
 
@@ -197,18 +205,22 @@ def grounds(names: Sequence[str], progress: bool = False) -> Iterator[list[Groun
         for name in names:
             if name not in MODELS:
                 run_reference(resolve(name), out / name / "trace", progress=progress)
-        yield [_ground(name, out / name) for name in names]
+        yield [ground_at(name, out / name) for name in names]
 
 
-def _ground(name: str, place: Path) -> Ground:
+def ground_at(name: str, place: Path) -> Ground:
+    """The model whose trace (and, of a tiny one, source) is in `place`, converted there."""
     source = place / "source" if name in MODELS else resolve(name)
     padded = MODELS[name].padded_vocab if name in MODELS else None
     convert(source, place / "converted", padded_vocab=padded, progress=False)
     return Ground(name, source, place / "converted", place / "trace")
 
 
-def _cosine(rows: Sequence[Row]) -> float | None:
-    return next((row.whole_cosine for row in rows if row.path == LOGITS), None)
+def _same_tokens(evidence: Evidence) -> float | None:
+    if evidence.reference is None or evidence.ours is None:
+        return None
+    ours, right = (trace[f"out/{LOGITS}"].argmax(-1) for trace in (evidence.ours, evidence.reference))
+    return float((ours == right).mean())
 
 
 def _known(what: str, names: Sequence[str], known: Sequence[str] | dict[str, Fault]) -> None:

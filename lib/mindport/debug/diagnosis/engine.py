@@ -124,9 +124,14 @@ def explained(ours: np.ndarray, right: np.ndarray, would_be: np.ndarray, limit: 
         ours, right, would_be: (…, T, features).
         limit: the relative error that rounding may make.
     """
-    if would_be.shape != ours.shape or ours.shape != right.shape:
+    if not ours.shape == right.shape == would_be.shape:
         return 0.0
-    apart, left = metrics.relative(ours, right), metrics.relative(ours, would_be)
-    if not apart > 0 or metrics.relative(would_be, right) <= limit:
+    apart, left = metrics.relative(ours, right), distance(ours, would_be, right)
+    if not 0 < apart < float("inf") or metrics.relative(would_be, right) <= limit:
         return 0.0
     return 1.0 if left <= max(limit, ROUNDING * apart) else max(0.0, 1 - left / apart)
+
+
+def distance(one: np.ndarray, other: np.ndarray, right: np.ndarray) -> float:
+    """The largest difference at a position over the largest right value there: on one scale, whatever is compared."""
+    return metrics.relative(right + (one - other), right)

@@ -52,7 +52,7 @@ def first_wrong(evidence: Evidence) -> Row | None:
 def reproduced(site: Site) -> list[Cause]:
     """The mistakes that make our value of the reference's input."""
     found: list[Cause] = []
-    for tier in (*KNOWN[site.kind], values.ANY):
+    for tier in (*(KNOWN[site.kind] if site.is_known else ()), values.ANY):
         if not any(cause.score == 1 for cause in found):
             found += filter(None, (hypothesis.cause(site) for hypothesis in tier))
     return found

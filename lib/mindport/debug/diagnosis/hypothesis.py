@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mindport.debug.diagnosis.cells import Array
-from mindport.debug.diagnosis.engine import Cause, explained
+from mindport.debug.diagnosis.engine import Cause, distance, explained
 from mindport.debug.diagnosis.site import Site
 from mindport.parity import metrics
 
@@ -46,6 +46,11 @@ class Hypothesis:
 
 
 def _told(site: Site, value: Array, share: float) -> str:
-    apart, left = metrics.relative(site.ours, site.right), metrics.relative(site.ours, value)
+    apart, left = metrics.relative(site.ours, site.right), distance(site.ours, value, site.right)
     known = f"explains {share:.0%} of the difference" if share < 1 else "reproduced"
     return f"{known}: our value is this within {left:.0e}, and {apart:.1g} from the right one"
+
+
+def one(would_be: Array) -> Candidates:
+    """The only candidate of a hypothesis."""
+    return [("", would_be)]

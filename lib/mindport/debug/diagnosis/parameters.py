@@ -10,9 +10,9 @@ import numpy as np
 from mindport.debug.diagnosis import cells
 from mindport.debug.diagnosis.cells import Array
 from mindport.debug.diagnosis.engine import explained
-from mindport.debug.diagnosis.hypothesis import Candidates, Hypothesis
+from mindport.debug.diagnosis.hypothesis import Candidates, Hypothesis, one
 from mindport.debug.diagnosis.orders import by_halves, same_columns
-from mindport.debug.diagnosis.site import Site, one, tried
+from mindport.debug.diagnosis.site import Site, tried
 from mindport.parity import metrics
 from mindport.parity.taps import LOGITS
 from mindport.weights.dtypes import NUMPY
@@ -43,11 +43,12 @@ def _made(site: Site, part: str) -> Array:
 
 
 def _split(site: Site) -> Candidates:
-    """Every column is one of the fused projection's, of several parts."""
-    if len(parts := _parts(site)) > 1:
-        pool = np.concatenate([_made(site, part) for part in parts], -1)
-        if (found := same_columns(site.ours, pool)) is not None:
-            yield " and ".join(parts), pool[..., found]
+    """Every column is one of the fused projection's, and they are of several parts."""
+    values = [_made(site, part) for part in _parts(site)]
+    if len(values) > 1 and (found := same_columns(site.ours, pool := np.concatenate(values, -1))) is not None:
+        ends = np.cumsum([value.shape[-1] for value in values])
+        if len(set(np.searchsorted(ends, found, side="right").tolist())) > 1:
+            yield " and ".join(_parts(site)), pool[..., found]
 
 
 def _heads(site: Site) -> int:

@@ -16,7 +16,7 @@ from mindport.parity.taps import LOGITS
 
 SEEN = 1.0  # a fact, not a guess
 OWN_SHARE = 0.1  # of its error: so far is a value from itself in two runs when it is not repeatable
-KNOWS_NOTHING, KNOWS = 0.02, 0.2  # of ln V: how near to it, and how far below it a loss is
+KNOWS_NOTHING, KNOWS = 0.02, 0.05  # of ln V: how near to it, and how far below it a loss is
 GROWS = 1.05
 SMALL = 1e-2
 
@@ -80,25 +80,19 @@ def _not_finite(site: Site) -> str:
 
 def _two_runs(site: Site) -> str:
     """The same input, and another value: alone, and in the whole model where nothing before it is wrong."""
-    before = [
-        row
-        for row in site.evidence.rows[: site.evidence.rows.index(site.row)]
-        if row.whole > OWN_SHARE * site.row.relative
-    ]
-    if site.inherited or before:
+    rows, ours = site.evidence.rows, site.evidence.ours
+    most = OWN_SHARE * site.row.relative
+    if ours is None or site.inherited or any(row.whole > most for row in rows[: rows.index(site.row)]):
         return ""
-    assert site.evidence.ours is not None
-    apart = metrics.relative(site.evidence.ours[f"out/{site.path}"], site.ours)
-    return f"two runs of it differ by {apart:.1g}" if apart > OWN_SHARE * site.row.relative else ""
+    apart = metrics.relative(ours[f"out/{site.path}"], site.ours)
+    return f"two runs of it differ by {apart:.1g}" if apart > most else ""
 
 
 def _nothing_loaded(site: Site) -> str:
-    assert site.evidence.ours is not None and site.evidence.reference is not None
-    ids, nats = site.evidence.reference["ids"], math.log(site.config.vocab_rows)
-    loss, right = (
-        metrics.next_token_loss(site.evidence.ours[f"out/{LOGITS}"], ids),
-        site.evidence.reference.about["loss"],
-    )
+    reference, ours = site.evidence.reference, site.evidence.ours
+    assert reference is not None and ours is not None
+    nats, right = math.log(site.config.vocab_rows), reference.about["loss"]
+    loss = metrics.next_token_loss(ours[f"out/{LOGITS}"], reference["ids"])
     known = abs(loss - nats) < KNOWS_NOTHING * nats and right < (1 - KNOWS) * nats
     return f"loss {loss:.3f}, ln V {nats:.3f}, the reference's loss {right:.3f}" if known else ""
 
@@ -119,37 +113,33 @@ def _course(first: bool) -> Callable[[Site], str]:
 
 def _by_layer(site: Site) -> str:
     """Attention of layer 0 is exact, and that of the later ones is wrong, each more than the one before."""
-    rows = [row for row in site.evidence.rows if row.path.endswith("attn.context")]
-    wrong = [row.relative for row in rows[1:]]
+    first, *later = (row for row in site.evidence.rows if row.path.endswith("attn.context"))
+    if site.kind != "context" or first.state != "pass" or any(row.state != "failed" for row in later):
+        return ""
+    wrong = [row.relative for row in later]
     grows = len(wrong) > 1 and all(b > GROWS * a for a, b in pairwise(wrong))
-    exact = rows[0].state == "pass" and all(row.state == "failed" for row in rows[1:])
-    return (
-        f"layer 0 is exact, then {wrong[0]:.1g} … {wrong[-1]:.1g}" if site.kind == "context" and exact and grows else ""
-    )
+    return f"layer 0 is exact, then {wrong[0]:.1g} … {wrong[-1]:.1g}" if grows else ""
 
 
-def _only(part: str, holds: Callable[[Site], bool]) -> Callable[[Site], str]:
+def _only(part: str, holds: Callable[[Site], bool] = lambda site: True) -> Callable[[Site], str]:
     """The first wrong value is of this kind."""
-    return lambda site: (
-        f"everything before it is right; off by {site.row.relative:.1g}" if site.kind == part and holds(site) else ""
-    )
+
+    def seen(site: Site) -> str:
+        shown = site.kind == part and holds(site)
+        return f"everything before it is right; off by {site.row.relative:.1g}" if shown else ""
+
+    return seen
 
 
 def _only_k(site: Site) -> bool:
-    wrong = {
-        row.path.rpartition(".")[2]
-        for row in site.evidence.rows
-        if row.state == "failed" and row.path[-2:] in (".q", ".k", ".v")
-    }
-    return wrong == {"k"} and site.config.num_key_value_heads < site.config.num_attention_heads
+    """Of all projections to q, k and v."""
+    wrong = {row.path[-2:] for row in site.evidence.rows if row.state == "failed"} & {".q", ".k", ".v"}
+    return wrong == {".k"} and site.config.num_key_value_heads < site.config.num_attention_heads
 
 
 def _of_a_cell(site: Site) -> str:
-    return (
-        ""
-        if site.inherited
-        else f"alone, on the reference's own input, off by {site.row.relative:.1g} (limit {site.limit:.0e})"
-    )
+    off = f"alone, on the reference's own input, off by {site.row.relative:.1g} (limit {site.limit:.0e})"
+    return "" if site.inherited else off
 
 
 def _of_the_whole(site: Site) -> str:
@@ -171,7 +161,7 @@ SIGNS = (
     Sign("k_heads", "k alone is wrong, and it has fewer heads than q: permuted with the wrong number",
          "permute k with num_key_value_heads", 0.35, _only("linear", _only_k)),
     Sign("norm", "the epsilon, or a weight that is stored around zero", "compare the norm on a small input", 0.3,
-         _only("norm", lambda site: True)),
+         _only("norm")),
     Sign("gelu", "another form of the activation", "hold the activations of a table beside it", 0.3,
          _only("hidden", lambda site: site.row.relative < SMALL)),
     Sign("cell", "this cell computes something else than the reference's, which no known mistake makes",

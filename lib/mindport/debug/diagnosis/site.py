@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from mindport.config.model_config import ModelConfig
 from mindport.debug.diagnosis import cells
 from mindport.debug.diagnosis.cells import Array, Attending, attending
 from mindport.debug.diagnosis.engine import Evidence
+from mindport.files import sha256
 from mindport.parity.rows import Row
 from mindport.parity.taps import LOGITS
 from mindport.parity.trace import Trace
@@ -70,6 +71,11 @@ class Site:
     def kind(self) -> str:
         """table, norm, linear, context, hidden, part or block."""
         return KINDS.get(self.part, "linear")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the parameters that make the value are at hand; an activation has none, nor has most attention."""
+        return bool(self.weights) or self.kind == "hidden" or (self.kind == "context" and not self.config.qk_norm)
 
     @property
     def limit(self) -> float:
@@ -188,7 +194,7 @@ def weights_of(evidence: Evidence) -> Mapping[str, Array]:
     assert evidence.reference is not None
     source = Path(evidence.reference.about["source"]["path"])
     manifest = read_manifest(evidence.directory) if evidence.directory else None
-    if is_reachable(source):
+    if _is_there(source, evidence.reference.about["source"]["config"]):
         allow, padded = (manifest.allowed, manifest.model.padded_vocab) if manifest else ((), None)
         return expected(source, allow=allow, padded_vocab=padded)
     return load(evidence.directory, check=False) if evidence.directory else {}
@@ -201,6 +207,7 @@ def tried(evidence: Evidence) -> Mapping[str, Array]:
     return load(evidence.directory, check=False) if evidence.directory else {}
 
 
-def one(would_be: Array) -> Iterator[tuple[str, Array]]:
-    """The only candidate of a hypothesis."""
-    yield "", would_be
+def _is_there(source: Path, digest: str) -> bool:
+    """Whether the directory that a trace names is here, and not another one under the same name."""
+    file = source / "config.json"
+    return is_reachable(source) and file.is_file() and sha256(file) == digest

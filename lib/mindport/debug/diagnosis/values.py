@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
 from mindport.debug.diagnosis import cells
 from mindport.debug.diagnosis.cells import Array
-from mindport.debug.diagnosis.hypothesis import Candidates, Hypothesis
-from mindport.debug.diagnosis.site import Site, one
+from mindport.debug.diagnosis.hypothesis import Candidates, Hypothesis, one
+from mindport.debug.diagnosis.site import Site
 from mindport.parity import metrics
 
 EPSILONS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
@@ -103,7 +103,7 @@ def _factor(ours: Array, right: Array) -> float:
     return float((ours * right).sum() / max(float((right * right).sum()), metrics.TINY))
 
 
-def _zeros(site: Site) -> Iterator[tuple[str, Array]]:
+def _zeros(site: Site) -> Candidates:
     return one(np.zeros_like(site.right))
 
 

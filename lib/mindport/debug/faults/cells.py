@@ -5,30 +5,10 @@ Here they are described; `patches` has them in MindSpore, and is imported when o
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
-from typing import Any
-
 from mindport.config.model_config import ModelConfig
 from mindport.debug.faults.fault import Fault
 
 CONTEXT, NORM, HIDDEN = "blocks.0.attn.context", "blocks.0.norm1", "blocks.0.mlp.hidden"
-
-
-def _patched(name: str) -> Callable[[], contextlib.AbstractContextManager[Any]]:
-    def block() -> contextlib.AbstractContextManager[Any]:
-        from mindport.debug.faults.patches import PATCHES
-
-        return PATCHES[name]()
-
-    return block
-
-
-def _fault(name: str, what: str, first: str | Callable[[ModelConfig], str], cause: str,
-           applies: Callable[[ModelConfig], bool] = lambda config: True,
-           seen: str = "text is nonsense") -> Fault:  # fmt: skip
-    where = (lambda config: first) if isinstance(first, str) else first
-    return Fault(name=name, what=what, first=where, causes=(cause,), applies=applies, seen=seen, code=_patched(name))
 
 
 def _rotary(config: ModelConfig) -> bool:
@@ -44,49 +24,55 @@ def _last(config: ModelConfig) -> str:
 
 
 FAULTS = (
-    _fault("no_mask", "no causal mask: every query sees every key", CONTEXT, "mask_missing",
-           seen="a loss far too low in training"),
-    _fault("mask_reversed", "the mask is reversed: a query sees itself and what follows", CONTEXT, "mask_reversed"),
-    _fault("mask_zero", "hidden scores are filled with 0, not with -inf", CONTEXT, "mask_zero"),
-    _fault("mask_late", "the mask is one key late: a query sees the token that it should foretell", CONTEXT,
-           "mask_shifted", seen="a loss far too low in training"),
-    _fault("mask_after", "the weights are masked after the softmax, and do not sum to 1", CONTEXT, "mask_after"),
-    _fault("softmax_axis", "the softmax runs over the queries, not over the keys", CONTEXT, "softmax_axis"),
-    _fault("scale_width", "the scores are divided by √hidden_size", CONTEXT, "score_scale"),
-    _fault("scale_twice", "the scores are divided by √head_dim twice, in q and in the product", CONTEXT,
-           "score_scale"),
-    _fault("score_cap", "the scores are capped, as in another family", CONTEXT, "score_cap",
-           seen="nothing, or text is a little worse"),
-    _fault("kv_tiled", "the key/value heads are tiled, not repeated", CONTEXT, "kv_tiled", _grouped,
-           "nonsense, on GQA models only"),
-    _fault("heads_merged", "the heads are put together number by number, not one after the other", CONTEXT,
-           "heads_merged"),
-    _fault("rope_missing", "q and k are not rotated", CONTEXT, "rope_missing", _rotary),
-    _fault("rope_pairs", "neighbours turn together, not the halves of a head", CONTEXT, "rope_pairs", _rotary,
-           "the first tokens are right, nonsense after some twenty"),
-    _fault("rope_backwards", "the sine has the wrong sign", CONTEXT, "rope_backwards", _rotary),
-    _fault("rope_late", "the keys' positions are one ahead of the queries'", CONTEXT, "rope_positions", _rotary),
-    _fault("rope_on_v", "v is rotated as well", CONTEXT, "rope_on_v", _rotary),
-    _fault("qk_norm_after", "q and k are normalised after the rotation", CONTEXT, "qk_norm_after",
-           lambda c: c.qk_norm, "text is a little worse"),
-    _fault("norm_kind", "RMS norm for layer norm, or the reverse", NORM, "norm_kind"),
-    _fault("norm_variance", "the variance is divided by n - 1, not by n", NORM, "norm_variance",
-           lambda c: c.norm == "layer", "text is a little worse"),
-    _fault("eps_outside", "the epsilon is added to the deviation, not to the variance", NORM, "norm_eps_place",
-           seen="shows where activations are small"),
-    _fault("quick_gelu", "x σ(1.702 x) in the place of GELU", HIDDEN, "activation",
-           lambda c: c.hidden_act in ("gelu", "gelu_tanh"), "text is a little worse"),
-    _fault("gate_on_up", "the activation is on up, not on gate", HIDDEN, "gate_on_up", lambda c: c.gated_mlp),
-    _fault("bias_twice", "each of two ranks adds the bias", "blocks.0.attn.q", "bias_twice", lambda c: c.qkv_bias),
-    _fault("post_norm", "the norms stand after the sum, not before attention and MLP", "blocks.0", "residual"),
-    _fault("no_residual", "attention's output takes the place of the residual stream", "blocks.0", "residual"),
-    _fault("final_norm", "the last norm is left out", "norm", "never_run"),
-    _fault("layer_skipped", "the last layer is left out", _last, "never_run", seen="text is a little worse"),
-    _fault("run_backwards", "the layers run from last to first", "blocks.0", "order_of_layers"),
-    _fault("positions_ahead", "positions are counted from 1", "position", "positions_shifted",
-           lambda c: c.position == "learned", "text is a little worse"),
-    _fault("dropout", "dropout is on in evaluation", "blocks.0.attn", "dropout", lambda c: c.resid_pdrop > 0,
-           "two runs differ"),
-    _fault("random_numbers", "a buffer that nobody fills is added: two runs differ", HIDDEN, "not_repeatable",
-           seen="two runs differ"),
+    Fault("no_mask", "no causal mask: every query sees every key", CONTEXT, ("mask_missing",), code=True),
+    Fault("mask_reversed", "the mask is reversed: a query sees itself and what follows", CONTEXT, ("mask_reversed",),
+          code=True),
+    Fault("mask_zero", "hidden scores are filled with 0, not with -inf", CONTEXT, ("mask_zero",), code=True),
+    Fault("mask_late", "the mask is one key late: a query sees the token that it should foretell", CONTEXT,
+          ("mask_shifted",), code=True),
+    Fault("mask_after", "the weights are masked after the softmax, and do not sum to 1", CONTEXT, ("mask_after",),
+          code=True),
+    Fault("softmax_axis", "the softmax runs over the queries, not over the keys", CONTEXT, ("softmax_axis",),
+          code=True),
+    Fault("scale_width", "the scores are divided by √hidden_size", CONTEXT, ("score_scale",), code=True),
+    Fault("scale_twice", "the scores are divided by √head_dim twice, in q and in the product", CONTEXT,
+          ("score_scale",), code=True),
+    Fault("score_cap", "the scores are capped, as in another family", CONTEXT, ("score_cap",), code=True),
+    Fault("kv_tiled", "the key/value heads are tiled, not repeated", CONTEXT, ("kv_tiled",), code=True,
+          applies=_grouped),
+    Fault("heads_merged", "the heads are put together number by number, not one after the other", CONTEXT,
+          ("heads_merged",), code=True),
+    Fault("rope_missing", "q and k are not rotated", CONTEXT, ("rope_missing",), code=True, applies=_rotary),
+    Fault("rope_pairs", "neighbours turn together, not the halves of a head", CONTEXT, ("rope_pairs",), code=True,
+          applies=_rotary),
+    Fault("rope_backwards", "the sine has the wrong sign", CONTEXT, ("rope_backwards",), code=True, applies=_rotary),
+    Fault("rope_late", "the keys' positions are one ahead of the queries'", CONTEXT, ("rope_positions",), code=True,
+          applies=_rotary),
+    Fault("rope_on_v", "v is rotated as well", CONTEXT, ("rope_on_v",), code=True, applies=_rotary),
+    Fault("qk_norm_after", "q and k are normalised after the rotation", CONTEXT, ("qk_norm_after",), code=True,
+          applies=lambda c: c.qk_norm),
+    Fault("norm_kind", "RMS norm for layer norm, or the reverse", NORM, ("norm_kind",), code=True),
+    Fault("norm_variance", "the variance is divided by n - 1, not by n", NORM, ("norm_variance",), code=True,
+          applies=lambda c: c.norm == "layer"),
+    Fault("eps_outside", "the epsilon is added to the deviation, not to the variance", NORM, ("norm_eps_place",),
+          code=True),
+    Fault("quick_gelu", "x σ(1.702 x) in the place of GELU", HIDDEN, ("activation",), code=True,
+          applies=lambda c: c.hidden_act in ("gelu", "gelu_tanh")),
+    Fault("gate_on_up", "the activation is on up, not on gate", HIDDEN, ("gate_on_up",), code=True,
+          applies=lambda c: c.gated_mlp),
+    Fault("bias_twice", "each of two ranks adds the bias", "blocks.0.attn.q", ("bias_twice",), code=True,
+          applies=lambda c: c.qkv_bias),
+    Fault("post_norm", "the norms stand after the sum, not before attention and MLP", "blocks.0", ("residual",),
+          code=True),
+    Fault("no_residual", "attention's output takes the place of the residual stream", "blocks.0", ("residual",),
+          code=True),
+    Fault("final_norm", "the last norm is left out", "norm", ("never_run",), code=True),
+    Fault("layer_skipped", "the last layer is left out", _last, ("never_run",), code=True),
+    Fault("run_backwards", "the layers run from last to first", "blocks.0", ("order_of_layers",), code=True),
+    Fault("positions_ahead", "positions are counted from 1", "position", ("positions_shifted",), code=True,
+          applies=lambda c: c.position == "learned"),
+    Fault("dropout", "dropout is on in evaluation", "blocks.0.attn", ("dropout",), code=True,
+          applies=lambda c: c.resid_pdrop > 0),
+    Fault("random_numbers", "a buffer that nobody fills is added: two runs differ", HIDDEN, ("not_repeatable",),
+          code=True),
 )  # fmt: skip

@@ -28,7 +28,6 @@ from mindport.weights import load
 from mindport.weights.manifest import read_manifest, write_manifest
 
 Arrays = dict[str, np.ndarray]
-Code = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -62,33 +61,35 @@ class Ground:
         return Evidence(reference=reference, ours=ours, rows=rows, directory=converted)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Fault:
     """One mistake.
 
     Attributes:
         name: what `plant` calls it.
         what: what was done wrong.
-        seen: how such a mistake shows without a comparison.
-        first: the first wrong value, in `mindport.parity` terms.
+        first: the first wrong value, in `mindport.parity` terms, or what it is in a model.
         causes: the names of the causes, any of which tells it.
         applies: whether a model can have it.
         weights: changes the arrays in place.
-        config: returns the wrong configuration.
-        code: a block in which the code is wrong.
+        config: the fields of the wrong configuration that are not the right one's.
+        code: whether it is one of `patches`, by its name.
         kind: the part of the lab that it belongs to.
     """
 
     name: str
     what: str
-    first: Callable[[ModelConfig], str]
+    first: str | Callable[[ModelConfig], str]
     causes: tuple[str, ...]
-    seen: str = "text is nonsense"
     applies: Callable[[ModelConfig], bool] = lambda config: True
     weights: Callable[[Arrays, ModelConfig], None] | None = None
-    config: Callable[[ModelConfig], ModelConfig] | None = None
-    code: Code | None = None
+    config: Callable[[ModelConfig], dict[str, Any]] | None = None
+    code: bool = False
     kind: str = "forward"
+
+    def at(self, config: ModelConfig) -> str:
+        """The first wrong value in a model of this configuration."""
+        return self.first if isinstance(self.first, str) else self.first(config)
 
     def evidence(self, ground: Ground, aside: Path) -> Evidence:
         """What a comparison sees of the fault.
@@ -98,8 +99,16 @@ class Fault:
             aside: a directory for a copy of it.
         """
         copy = self.copy(ground.converted, aside / self.name) if self.weights or self.config else ground.converted
-        with self.code() if self.code else contextlib.nullcontext():
+        with self.block():
             return ground.compare(copy)
+
+    def block(self) -> contextlib.AbstractContextManager[None]:
+        """A block in which the code is as wrong as the fault makes it."""
+        if not self.code:
+            return contextlib.nullcontext()
+        from mindport.debug.faults.patches import PATCHES
+
+        return PATCHES[self.name]()
 
     def copy(self, directory: Path, to: Path, overwrite: bool = False) -> Path:
         """A copy of a MindPort directory with the fault in it; its manifest has the digests of the wrong weights."""
@@ -107,7 +116,7 @@ class Fault:
         arrays = {name: np.array(array) for name, array in load(directory).items()}
         if self.weights:
             self.weights(arrays, manifest.model)
-        model = self.config(manifest.model) if self.config else manifest.model
+        model = dataclasses.replace(manifest.model, **(self.config(manifest.model) if self.config else {}))
         arrays = {name: arrays[name] for name in shapes(model)}  # what the configuration does not name is not written
         with atomic_directory(to, overwrite=overwrite) as aside:
             _write(directory, aside, arrays, model)

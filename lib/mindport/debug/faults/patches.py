@@ -16,7 +16,7 @@ from mindport.model import gpt
 from mindport.model.kernels import override
 from mindport.model.kernels.selector import Kernel
 
-Block = Callable[[], contextlib.AbstractContextManager[Any]]
+Block = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 def _module(kernel: str) -> Any:
@@ -264,7 +264,7 @@ def _without_norm(self: Any, x: Tensor) -> Tensor:
     return self.head(x).astype(self.float32)
 
 
-def _ahead() -> contextlib.AbstractContextManager[Any]:
+def _ahead() -> contextlib.AbstractContextManager[None]:
     right = gpt.GPT.inputs
     return replaced(gpt.GPT, "inputs", lambda self, ids, positions, length: right(self, ids, positions + 1, length))
 

@@ -5,7 +5,6 @@ A layer's fault is in the second one, so that the first is seen to pass.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -17,8 +16,6 @@ from mindport.weights.dtypes import NUMPY
 
 Change = Callable[[Arrays, ModelConfig], None]
 STALE = 0.03  # of a tensor's size: what some hundred steps of training change
-GROSS = "names and shapes agree; text is nonsense"
-SLIGHT = "names and shapes agree; text is a little worse"
 
 
 def at(config: ModelConfig, name: str, layer: int = 1) -> str:
@@ -171,68 +168,60 @@ def _is_deep(config: ModelConfig) -> bool:
     return config.num_hidden_layers > 2  # the fault is in layer 1, and takes something of layer 2
 
 
-def _fault(name: str, what: str, first: str | Callable[[ModelConfig], str], cause: str, change: Change,
-           **more: object) -> Fault:  # fmt: skip
-    where = (lambda config: first) if isinstance(first, str) else first
-    return Fault(name=name, what=what, first=where, causes=(cause,), weights=change, **more)  # type: ignore[arg-type]
-
-
 BOTH = ("weight", "bias")
-
 FAULTS = (
-    _fault("swap", "k and v of a layer have changed places", _first("attn.k"), "tensors_swapped",
-           _moved("attn.k", "attn.v"), seen=GROSS),
-    _fault("swap_mlp", "gate and up of a layer have changed places", _first("mlp.gate"), "tensors_swapped",
-           _moved("mlp.gate", "mlp.up"), seen=SLIGHT, applies=lambda c: c.gated_mlp),
-    _fault("qkv_order", "the parts of a fused projection are taken for k, v, q", _first("attn.q"), "tensors_swapped",
-           _moved("attn.q", "attn.k", "attn.v"), seen=GROSS, applies=_is_fused),
-    _fault("qkv_split", "a fused projection of three blocks is split head by head", _first("attn.q"), "fused_split",
-           _split_by_heads, seen=GROSS, applies=_is_fused),
-    _fault("transpose", "the square output projection of a layer is transposed", _first("attn.o"), "transposed",
-           _on("attn.o", lambda x, c: x.T), seen=GROSS, applies=_is_square),
-    _fault("k_permuted", "Meta's k is put by halves with the number of q's heads", _first("attn.k"), "k_permuted",
-           _on("attn.k", _rows(_with_query_heads), BOTH), seen="nonsense at once, on GQA models only",
-           applies=_k_can_be_permuted),
-    _fault("meta_layout", "q is left in Meta's order, pairs side by side", _first("attn.q"), "pairs_side_by_side",
-           _on("attn.q", _rows(_as_meta), BOTH), seen="the first tokens are right, nonsense after some twenty",
-           applies=lambda c: c.position == "rope" and c.rotary_dim is None),
-    _fault("heads_swapped", "two heads of q have changed places", _first("attn.q"), "rows_moved",
-           _on("attn.q", _rows(_exchanged), BOTH), seen=SLIGHT),
-    _fault("head_columns", "the output projection takes two heads in each other's place", _first("attn.o"),
-           "columns_moved", _on("attn.o", _columns(_exchanged)), seen=SLIGHT),
-    _fault("shards", "the halves of up, split for two ranks, are put together in the wrong order", _first("mlp.up"),
-           "rows_moved", _on("mlp.up", lambda x, c: np.roll(x, len(x) // 2, axis=0), BOTH), seen=GROSS),
-    _fault("norm_swap", "the two norms of a layer have changed places", _first("norm1"), "other_weight",
-           _moved("norm1", "norm2"), seen=SLIGHT),
-    _fault("other_layer", "down of a layer is the next layer's", _first("mlp.down"), "other_weight", _other_layer,
-           seen=SLIGHT, applies=_is_deep),
-    _fault("layer_swap", "two layers have changed places", _first("norm1"), "layers_moved",
-           _layers(lambda order: [order[0], order[2], order[1], *order[3:]]), seen=SLIGHT, applies=_is_deep),
-    _fault("layer_order", "the layers stand from last to first", "blocks.0.norm1", "layers_moved",
-           _layers(reversed), seen=GROSS),
-    _fault("drop_bias", "the bias of q is lost", _first("attn.q"), "bias_dropped", _loses("attn.q"), seen=SLIGHT,
-           applies=lambda c: c.qkv_bias),
-    _fault("drop_norm_bias", "the bias of a layer norm is lost", _first("norm2"), "bias_dropped", _loses("norm2"),
-           seen=SLIGHT, applies=lambda c: c.norm == "layer"),
-    _fault("random", "down of a layer was not loaded: it is as it was initialised", _first("mlp.down"),
-           "random_weight", _on("mlp.down", _random), seen=SLIGHT),
-    _fault("zeros", "the output projection of a layer was not loaded: it is zero", _first("attn.o"), "zero_weight",
-           _on("attn.o", lambda x, c: np.zeros_like(x)), seen=SLIGHT),
-    _fault("stale", "v of a layer is of an earlier checkpoint", _first("attn.v"), "stale_weight",
-           _on("attn.v", _stale), seen="nothing, but the loss is a little higher"),
-    _fault("head_random", "the head is not tied to the embedding, and random", "logits", "random_weight", _untie,
-           config=lambda c: dataclasses.replace(c, tie_word_embeddings=False), seen="loss at step 0 is ln V",
-           applies=lambda c: c.tie_word_embeddings),
-    _fault("head_tied", "the head is the embedding, though the model has one of its own", "logits", "head_tied", _tie,
-           seen=GROSS, applies=lambda c: not c.tie_word_embeddings),
-    _fault("vocab_shift", "the rows of the embedding are shifted by one token", "embed", "vocabulary_shifted",
-           _shifted("embed.weight"), seen=GROSS),
-    _fault("padding_first", "the padding of the vocabulary stands before the tokens", "embed", "vocabulary_shifted",
-           _padding_first, seen=GROSS, applies=lambda c: c.padded_vocab is not None),
-    _fault("position_rows", "the rows of the position table are shifted by one", "position", "positions_shifted",
-           _shifted("position.weight"), seen=SLIGHT, applies=lambda c: c.position == "learned"),
-    _fault("float16", "the weights went through float16", "embed", "narrowed", _rounded("F16"),
-           seen="nothing: text is the same", applies=_is_wide),
-    _fault("bfloat16", "the weights went through bfloat16", "embed", "narrowed", _rounded("BF16"),
-           seen="nothing: text is the same", applies=_is_wide),
+    Fault("swap", "k and v of a layer have changed places", _first("attn.k"), ("tensors_swapped",),
+          weights=_moved("attn.k", "attn.v")),
+    Fault("swap_mlp", "gate and up of a layer have changed places", _first("mlp.gate"), ("tensors_swapped",),
+          weights=_moved("mlp.gate", "mlp.up"), applies=lambda c: c.gated_mlp),
+    Fault("qkv_order", "the parts of a fused projection are taken for k, v, q", _first("attn.q"), ("tensors_swapped",),
+          weights=_moved("attn.q", "attn.k", "attn.v"), applies=_is_fused),
+    Fault("qkv_split", "a fused projection of three blocks is split head by head", _first("attn.q"), ("fused_split",),
+          weights=_split_by_heads, applies=_is_fused),
+    Fault("transpose", "the square output projection of a layer is transposed", _first("attn.o"), ("transposed",),
+          weights=_on("attn.o", lambda x, c: x.T), applies=_is_square),
+    Fault("k_permuted", "Meta's k is put by halves with the number of q's heads", _first("attn.k"), ("k_permuted",),
+          weights=_on("attn.k", _rows(_with_query_heads), BOTH), applies=_k_can_be_permuted),
+    Fault("meta_layout", "q is left in Meta's order, pairs side by side", _first("attn.q"), ("pairs_side_by_side",),
+          weights=_on("attn.q", _rows(_as_meta), BOTH),
+          applies=lambda c: c.position == "rope" and c.rotary_dim is None),
+    Fault("heads_swapped", "two heads of q have changed places", _first("attn.q"), ("rows_moved",),
+          weights=_on("attn.q", _rows(_exchanged), BOTH)),
+    Fault("head_columns", "the output projection takes two heads in each other's place", _first("attn.o"),
+          ("columns_moved",), weights=_on("attn.o", _columns(_exchanged))),
+    Fault("shards", "the halves of up, split for two ranks, are put together in the wrong order", _first("mlp.up"),
+          ("rows_moved",), weights=_on("mlp.up", lambda x, c: np.roll(x, len(x) // 2, axis=0), BOTH)),
+    Fault("norm_swap", "the two norms of a layer have changed places", _first("norm1"), ("other_weight",),
+          weights=_moved("norm1", "norm2")),
+    Fault("other_layer", "down of a layer is the next layer's", _first("mlp.down"), ("other_weight",),
+          weights=_other_layer, applies=_is_deep),
+    Fault("layer_swap", "two layers have changed places", _first("norm1"), ("layers_moved",),
+          weights=_layers(lambda order: [order[0], order[2], order[1], *order[3:]]), applies=_is_deep),
+    Fault("layer_order", "the layers stand from last to first", "blocks.0.norm1", ("layers_moved",),
+          weights=_layers(reversed)),
+    Fault("drop_bias", "the bias of q is lost", _first("attn.q"), ("bias_dropped",), weights=_loses("attn.q"),
+          applies=lambda c: c.qkv_bias),
+    Fault("drop_norm_bias", "the bias of a layer norm is lost", _first("norm2"), ("bias_dropped",),
+          weights=_loses("norm2"), applies=lambda c: c.norm == "layer"),
+    Fault("random", "down of a layer was not loaded: it is as it was initialised", _first("mlp.down"),
+          ("random_weight",), weights=_on("mlp.down", _random)),
+    Fault("zeros", "the output projection of a layer was not loaded: it is zero", _first("attn.o"), ("zero_weight",),
+          weights=_on("attn.o", lambda x, c: np.zeros_like(x))),
+    Fault("stale", "v of a layer is of an earlier checkpoint", _first("attn.v"), ("stale_weight",),
+          weights=_on("attn.v", _stale)),
+    Fault("head_random", "the head is not tied to the embedding, and random", "logits", ("random_weight",),
+          weights=_untie, config=lambda c: {"tie_word_embeddings": False},
+          applies=lambda c: c.tie_word_embeddings),
+    Fault("head_tied", "the head is the embedding, though the model has one of its own", "logits", ("head_tied",),
+          weights=_tie, applies=lambda c: not c.tie_word_embeddings),
+    Fault("vocab_shift", "the rows of the embedding are shifted by one token", "embed", ("vocabulary_shifted",),
+          weights=_shifted("embed.weight")),
+    Fault("padding_first", "the padding of the vocabulary stands before the tokens", "embed", ("vocabulary_shifted",),
+          weights=_padding_first, applies=lambda c: c.padded_vocab is not None),
+    Fault("position_rows", "the rows of the position table are shifted by one", "position", ("positions_shifted",),
+          weights=_shifted("position.weight"), applies=lambda c: c.position == "learned"),
+    Fault("float16", "the weights went through float16", "embed", ("narrowed",), weights=_rounded("F16"),
+          applies=_is_wide),
+    Fault("bfloat16", "the weights went through bfloat16", "embed", ("narrowed",), weights=_rounded("BF16"),
+          applies=_is_wide),
 )  # fmt: skip
