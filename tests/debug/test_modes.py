@@ -16,7 +16,7 @@ def test_both_modes_do_what_was_recorded():
     assert report.ok, report.text()
     assert ms.get_context("mode") == before
     silent = {row.name for row in report.rows if not row.same and not any("Error" in said for said in row.said)}
-    assert silent == {"attribute", "global", "list", "random"}
+    assert silent == {"attribute", "global", "list", "random", "print"}
 
 
 def test_another_behaviour_turns_it_red(monkeypatch):

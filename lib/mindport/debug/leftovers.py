@@ -6,6 +6,7 @@ was in that memory before. The numbers are finite, so nothing complains, and the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,8 +43,8 @@ class Leftovers(Result):
                 f"{self.runs} runs")  # fmt: skip
 
     def tables(self) -> tuple[Table, ...]:
-        rows = [("−inf throughout", "NaN", list(self.hidden)), ("1, 2, 3, 4", softmax(SCORES[1]).round(3).tolist(),
-                 [round(x, 3) for x in self.after] or "the same")]  # fmt: skip
+        rows = [("−inf throughout", "NaN", _digits(self.hidden)),
+                ("1, 2, 3, 4", _digits(softmax(SCORES[1])), _digits(self.after) or "the same")]  # fmt: skip
         return (Table("softmax of two rows", ("row", "by definition", "seen"), rows),)
 
 
@@ -60,6 +61,10 @@ def leftovers(runs: int = 20) -> Leftovers:
         if not np.abs(after - right).max() < LIMIT:
             wrong.append(after)
     return Leftovers(runs, tuple(map(float, hidden)), tuple(map(float, wrong[0])) if wrong else (), len(wrong))
+
+
+def _digits(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:.3f}" for value in values)
 
 
 def softmax(row: np.ndarray) -> np.ndarray:

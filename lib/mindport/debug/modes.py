@@ -5,10 +5,13 @@ Graph mode reads the source of `construct` once and compiles it; what Python wou
 
 from __future__ import annotations
 
+import io
 import os
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import mindspore as ms
@@ -113,6 +116,16 @@ class ToNumpy(nn.Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         return x * Tensor(x.asnumpy().sum())
+
+
+class Prints(nn.Cell):
+    """A value on the way, and a second one."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        print("first", x.sum())
+        y = x * 2
+        print("second", y.sum())
+        return y
 
 
 class SwapTwo(nn.Cell):
@@ -261,14 +274,20 @@ def _said(run: Callable[[], str], value: int) -> str:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without what MindSpore's C++ writes to stderr beside the exception that it raises."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+    with Path(os.devnull).open("w") as nowhere, _instead(2, nowhere.fileno()):
+        yield
+
+
+@contextmanager
+def _instead(number: int, other: int) -> Iterator[None]:
+    """What C++ writes to a file descriptor goes to another one."""
+    kept = os.dup(number)
+    os.dup2(other, number)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
+        os.dup2(kept, number)
         os.close(kept)
-        os.close(nowhere)
 
 
 def _first_sentence(error: Exception) -> str:
@@ -322,6 +341,15 @@ def _global() -> str:
         FACTOR = before
 
 
+def _prints() -> str:
+    """What comes out, from Python or from C++."""
+    said = io.StringIO()
+    with tempfile.TemporaryFile("w+") as file, _instead(1, file.fileno()), redirect_stdout(said):
+        Prints()(Tensor(ONE)).asnumpy()
+        file.seek(0)
+        return " ".join((said.getvalue() + file.read()).split())
+
+
 def _shape(cell: type[nn.Cell]) -> Callable[[], str]:
     return lambda: str(tuple(cell()(FOUR).shape))
 
@@ -362,6 +390,8 @@ DIFFERENCES = {
         Difference("try", "try … except", _value(Tries), ("1", "RuntimeError"), "check shapes beforehand"),
         Difference("numpy", "x.asnumpy() on the way", _value(ToNumpy), ("4", "4"),
                    "tensors: no gradient passes NumPy, and no NPU stays busy"),
+        Difference("print", "print(x.sum()), twice", _prints, ("first 4.0 second 8.0", "first 4 second 8"),
+                   "this; it prints at each call, and waits for the value"),
         Difference("transpose(1, 2)", "x.transpose(1, 2), PyTorch's form", _shape(SwapTwo),
                    ("(2, 4, 3, 5)", "ValueError"), "x.swapaxes(1, 2)"),
         Difference("transpose", "x.transpose((0, 2, 1, 3)), all axes", _shape(Permute),

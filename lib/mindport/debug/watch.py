@@ -96,9 +96,12 @@ class Watch:
         """For a subclass: a cell ends."""
 
     def _look(self, maker: Call | None, where: str, value: Any) -> None:
+        from mindspore import Parameter
+
         if self.first is not None:
             return
-        found = [(name, array) for name, tensor in tensors("value", value) if (array := floating(tensor)) is not None]
+        made = [(name, tensor) for name, tensor in tensors("value", value) if not isinstance(tensor, Parameter)]
+        found = [(name, array) for name, tensor in made if (array := floating(tensor)) is not None]
         self.values += len(found)
         bad = tuple(summarise(name, array) for name, array in found if not np.isfinite(array).all())
         if not bad:
