@@ -8,7 +8,22 @@ import pytest
 from mindspore import Parameter, Tensor, nn
 
 from mindport.debug import find_nonfinite, leftovers, plant_hidden, spoiled
-from mindport.debug.cases import CASES, TOKENS, Attention, Net, case, real, run_cases, x
+from mindport.debug.cases import (
+    CASES,
+    TOKENS,
+    Attention,
+    Distance,
+    Energy,
+    Likelihood,
+    Net,
+    RMSNorm,
+    Scaled,
+    SiLU,
+    case,
+    real,
+    run_cases,
+    x,
+)  # fmt: skip
 from mindport.debug.modes import mode
 from mindport.errors import UsageError
 from mindport.training import AdamW, Constant, TrainStep
@@ -48,6 +63,26 @@ def test_a_case_is_named(name):
     assert not found.ok
     assert found.do and found.says
     assert found.code or planted.cause == "input"
+
+
+REPAIRED = {
+    "exp": lambda: (Net(SiLU()), (x(6),)),
+    "square": lambda: (Net(Energy(), ms.float16, after=False), (x(1, ms.float16),)),
+    "scores": lambda: (Net(Attention(-6e4, 0.3, ms.float16), ms.float16), (x(dtype=ms.float16), real())),
+    "norm": lambda: (Net(RMSNorm()), (x(),)),
+    "slope": lambda: (Net(Distance(), before=False, after=False), (x(),)),
+    "log": lambda: (Net(Likelihood(), before=False, after=False), (Tensor([[0.5, 0.5]]), Tensor([1], ms.int32))),
+    "scale": lambda: (Net(Scaled(), after=False), (x(),)),
+    "input": lambda: (Net(nn.Identity()), (x(),)),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_a_case_repaired_is_sound(name):
+    net, inputs = REPAIRED[name]()
+    found = find_nonfinite(net, *inputs)
+    assert found.ok, found.text()
+    assert found.properties()[0].state == "verified"
 
 
 def test_all_cases_are_one_result():
@@ -138,6 +173,12 @@ def test_a_step_that_does_not_call_the_cell_is_refused():
     net, inputs = case("exp").build()
     with pytest.raises(UsageError, match="did not call"):
         find_nonfinite(lambda value: value * 2, *inputs, cell=net)
+
+
+def test_without_anything_to_differentiate_only_the_forward_pass_is_promised():
+    found = find_nonfinite(nn.Identity(), Tensor([1, 2], ms.int32))
+    assert found.ok and found.headline().endswith("finite, forward")
+    assert find_nonfinite(nn.Identity(), Tensor([1.0, 2.0])).headline().endswith("forward and backward")
 
 
 def test_a_function_needs_its_cell():

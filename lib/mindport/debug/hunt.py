@@ -47,12 +47,13 @@ class Hunt:
     Attributes:
         weights: parameters that are not finite.
         looked_at: how many tensors were looked at.
+        searched: forward, or both ways once there was something to differentiate.
     """
 
     def __init__(self, step: Callable[..., Any], inputs: tuple[Any, ...], cell: Any) -> None:
         self.step, self.inputs, self.cell = step, inputs, cell
         self.weights = tuple(each for weight in cell.get_parameters() for each in _weight(weight) if not each.finite)
-        self.looked_at = 0
+        self.looked_at, self.searched = 0, "forward"
 
     def forward(self) -> Found | None:
         """The first value that is not finite; NaN and +inf count, −inf only where it comes out at the end."""
@@ -89,7 +90,11 @@ class Hunt:
 
     def backward(self) -> Found | None:
         """The first gradient that is not finite."""
-        found = Slopes(self.step, self.inputs, self.cell).first()
+        slopes = Slopes(self.step, self.inputs, self.cell)
+        if not slopes.exist:
+            return None
+        self.searched = "forward and backward"
+        found = slopes.first()
         if found is None:
             return None
         first, cause, executed = found

@@ -41,6 +41,7 @@ class NonFinite(Result):
         values: the tensors around it, most telling first.
         weights: parameters that are not finite.
         looked_at: how many tensors were looked at.
+        searched: forward, or forward and backward.
     """
 
     phase: str = ""
@@ -57,6 +58,7 @@ class NonFinite(Result):
     values: tuple[Summary, ...] = ()
     weights: tuple[Summary, ...] = ()
     looked_at: int = 0
+    searched: str = ""
 
     @property
     def ok(self) -> bool:
@@ -64,7 +66,7 @@ class NonFinite(Result):
 
     def headline(self) -> str:
         if self.ok:
-            return f"all of {self.looked_at:,} values between the modules are finite, forward and backward"
+            return f"all of {self.looked_at:,} values between the modules are finite, {self.searched}"
         if not self.phase:
             return f"{self.weights[0].name} is not finite; nothing that was computed shows it"
         code = f" at `{self.code}`" if self.code else ""
@@ -84,7 +86,7 @@ class NonFinite(Result):
     def properties(self) -> tuple[Property, ...]:
         from mindspore import get_context
 
-        how = "hooks on every cell in PyNative mode, forward and backward"
+        how = f"hooks on every cell in PyNative mode, {self.searched}"
         figure = f"{self.looked_at:,} values" if self.ok else self.headline()
         return (verdict("every value between the modules is finite", self.ok, how, figure,
                         get_context("device_target")),)  # fmt: skip
@@ -109,7 +111,7 @@ def find_nonfinite(step: Callable[..., Any], *inputs: Any, cell: Any = None, rea
     hunt = Hunt(step, inputs, cell)
     found = hunt.forward() or hunt.hidden() or hunt.backward()
     if found is None:
-        return NonFinite(weights=hunt.weights, looked_at=hunt.looked_at)
+        return NonFinite(weights=hunt.weights, looked_at=hunt.looked_at, searched=hunt.searched)
     return _result(found, hunt, real)
 
 
@@ -145,7 +147,8 @@ def _result(found: Found, hunt: Hunt, real: Any) -> NonFinite:
         where=first.where, line=f"{line.file.rpartition('/')[2]}:{line.number}  {line.code}" if line else "",
         code=found.culprit.code if found.culprit else line.code if line else "", cause=found.cause.kind,
         says=found.cause.says, do=found.cause.do, hidden=found.hidden,
-        padding=_padding(found.values, real), values=found.values, weights=hunt.weights, looked_at=hunt.looked_at,
+        padding=_padding(found.values, real), values=found.values, weights=hunt.weights,
+        looked_at=hunt.looked_at, searched=hunt.searched,
     )  # fmt: skip
 
 

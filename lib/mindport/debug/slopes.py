@@ -31,10 +31,13 @@ class Slopes:
         self.trained = cell.trainable_params()
         self.places = tuple(i for i, value in enumerate(inputs) if floating(value) is not None)
 
+    @property
+    def exist(self) -> bool:
+        """Whether there is anything to differentiate by."""
+        return bool(self.trained or self.places)
+
     def first(self) -> tuple[Sighting, Reason, Executed | None] | None:
-        """Where the first gradient that is not finite comes from; None when all are, or there are none."""
-        if not self.trained and not self.places:
-            return None
+        """Where the first gradient that is not finite comes from; None when all are."""
         with GradientWatch(self.cell) as seen:
             gradients = self._differentiate()
         if seen.gradient is not None:

@@ -101,8 +101,8 @@ SYMPTOMS = (
     Symptom("no NaN here, NaN on another device", "a softmax over a hidden row: some kernels answer zeros",
             "scores with rows of nothing but −inf", "find the row; do not rely on the zeros", "04"),
     Symptom("results change from run to run, with padding, on a CPU", "a softmax over a hidden row leaves the rows "
-            "after it unwritten", "the same softmax twice: python -c 'from mindport.debug import leftovers; "
-            "print(leftovers().text())'", "fill with the lowest finite number instead of −inf", "04"),
+            "after it unwritten", "debug.leftovers(), which takes the same softmax many times",
+            "fill with the lowest finite number instead of −inf", "04"),
     # PyNative and Graph
     Symptom("step times are spiky in Graph mode", "a new graph for each new shape or Python number",
             "the number of compilations", "pad into a few buckets; hand numbers in as tensors", "07",

@@ -59,7 +59,7 @@ class Walk(Result):
 
 
 def walk(step: Callable[..., Any], *inputs: Any, through: str = "", cell: Any = None) -> Walk:
-    """Run a step and note what each statement of one cell makes, the first time that the cell is called.
+    """Run a step and note what each statement of one cell makes, each time that the cell is called.
 
     Args:
         step: a cell, or a function that calls one.

@@ -52,7 +52,6 @@ class Watch:
         masks: the first with −inf only: a mask, or an overflow.
         values: how many tensors were looked at.
         calls: how often a cell was called.
-        output: what the root returned.
     """
 
     def __init__(self, root: Any) -> None:
@@ -62,7 +61,6 @@ class Watch:
         self.masks: Sighting | None = None
         self.values = self.calls = 0
         self._open: list[Call] = []
-        self._last = "its first cell"
         self._handles: list[Any] = []
 
     def __enter__(self) -> Watch:
