@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mindport.debug.expressions import Culprit, culprit, softmax_operands
@@ -37,6 +37,9 @@ class Found:
     hidden: bool = False
 
 
+SPREADS = {"overflow", "inf − inf", "unknown"}  # what rows that a softmax left unwritten may look like later
+
+
 class Hunt:
     """One step to be searched.
 
@@ -55,6 +58,14 @@ class Hunt:
         self.weights = tuple(each for weight in cell.get_parameters() for each in _weight(weight) if not each.finite)
         self.looked_at, self.searched = 0, "forward"
 
+    def search(self) -> Found | None:
+        """The first value that is not finite: forward, hidden in a softmax, then backward."""
+        found = self.forward()
+        if found is None or found.cause.kind in SPREADS:
+            if rows := self.hidden():
+                return replace(rows, hidden=found is None)
+        return found or self.backward()
+
     def forward(self) -> Found | None:
         """The first value that is not finite; NaN and +inf count, −inf only where it comes out at the end."""
         with Watch(self.cell) as seen:
@@ -69,7 +80,7 @@ class Hunt:
         return self._back_from_infinity(self._explained(first), seen)
 
     def hidden(self) -> Found | None:
-        """Rows of scores in which everything is −inf, where nevertheless all that follows is finite."""
+        """Rows of scores in which everything is −inf, whatever a softmax made of them."""
         hits: list[tuple[Executed, Summary]] = []
         names = {id(cell): name or type(cell).__name__ for name, cell in self.cell.cells_and_names()}
 

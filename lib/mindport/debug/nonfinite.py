@@ -109,7 +109,7 @@ def find_nonfinite(step: Callable[..., Any], *inputs: Any, cell: Any = None, rea
     """
     step, cell = _checked(step, cell)
     hunt = Hunt(step, inputs, cell)
-    found = hunt.forward() or hunt.hidden() or hunt.backward()
+    found = hunt.search()
     if found is None:
         return NonFinite(weights=hunt.weights, looked_at=hunt.looked_at, searched=hunt.searched)
     return _result(found, hunt, real)

@@ -63,7 +63,7 @@ def overflow(value: Summary, given: tuple[Summary, ...]) -> Reason | None:
 def _masked(found: Culprit) -> Reason | None:
     """A softmax, or its parts, over a row in which everything is hidden: 0 / 0, or −inf − (−inf)."""
     rows = [each for each in found.operands if each.masks and each.full_rows and len(each.shape) > 1]
-    if not found.value.nan or not rows:
+    if not rows or not (found.value.nan or "softmax" in found.operator.lower()):
         return None
     return Reason("masked row", f"{rows[0].full_rows:,} rows of `{rows[0].name}` are −inf throughout, and nothing is "
                  "left to divide by")  # fmt: skip
