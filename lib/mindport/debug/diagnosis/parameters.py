@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from mindport.config.schema import shapes
 from mindport.debug.diagnosis import cells
 from mindport.debug.diagnosis.cells import Array
 from mindport.debug.diagnosis.engine import explained
@@ -123,10 +124,10 @@ def _stale(site: Site) -> Candidates:
 
 def _other(site: Site) -> Candidates:
     """Any tensor of this shape, with the right bias or with its own."""
-    shape = site.weight().shape
-    for name in site.weights:
+    own = site.weight().shape
+    for name, shape in shapes(site.config).items():
         cell, _, leaf = name.rpartition(".")
-        if leaf == "weight" and cell != site.cell and site.weights[name].shape == shape:
+        if leaf == "weight" and cell != site.cell and shape == own:
             weight = site.weight(cell)
             yield f"{cell}'s", site.made_by(weight, site.bias())
             if site.bias() is not None and site.bias(cell) is not None:
