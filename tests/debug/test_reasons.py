@@ -70,6 +70,7 @@ HALF = np.array([[300.0, 1.0]], np.float16)
         ("y = ops.softmax(s, -1)", "ops.softmax(s, -1)", "masked row", {"s": np.full((1, 2), -INF, np.float16)}),
         ("y = s - s.max()", "s - s.max()", "masked row", {"s": [[-INF, -INF]]}),
         ("y = (s * z).sum()", "s * z", "inf − inf", {"s": [[1.0, -INF]], "z": [[1.0, 0.0]]}),
+        ("y = ops.bad(v) if 1 > 2 else ops.exp(v)", "ops.exp(v)", "overflow", {"v": [100.0]}),
         ("y = ops.rsqrt(v)", "ops.rsqrt(v)", "division by zero", {"v": [0.0]}),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,7 @@ def culprit(node: ast.stmt, local: Mapping[str, Any], names: dict[str, Any], *, 
         return None
     scope = dict(local)
     try:
-        for part in _inside_out(expression):
+        for part in _inside_out(expression, lambda test: bool(_compute(test, names, scope))):
             value = _bad(_compute(part, names, scope), masks)
             if value is not None:
                 return None if value.masks and operator(part) in FILLS else _described(part, value, names, scope)
@@ -91,11 +91,13 @@ def _mutates(part: ast.AST) -> bool:
     return isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield)) or name in MUTATES or name.endswith("_")
 
 
-def _inside_out(node: ast.AST) -> Iterator[ast.expr]:
+def _inside_out(node: ast.AST, holds: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
+    """The parts that are computed, innermost first; of `a if test else b` the branch that is taken."""
     if isinstance(node, OWN_SCOPE):
         return
-    for child in ast.iter_child_nodes(node):
-        yield from _inside_out(child)
+    taken = isinstance(node, ast.IfExp) and (node.body if holds(node.test) else node.orelse)
+    for child in [taken] if taken else ast.iter_child_nodes(node):
+        yield from _inside_out(child, holds)
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript)):
         yield node
 

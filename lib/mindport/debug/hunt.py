@@ -142,7 +142,7 @@ class Hunt:
         if first.cell is None:
             return Reason("input", "it came in with the call")
         own = {weight.name for weight in first.cell.get_parameters(expand=False)}
-        given = {(each.shape, each.counts()) for each in part.operands} if part else set()  # a kernel is handed it
+        given = {(each.shape, each.counts()) for each in (part.operands if part else first.inputs)}  # as kernels are
         if bad := [each for each in self.weights if each.name in own or (each.shape, each.counts()) in given]:
             return Reason("weight", f"{bad[0].name} itself has {bad[0].counts()}")
         if part is not None:
