@@ -16,14 +16,14 @@ class Exercise:
         check: true for a right answer, which comes first, then what is given by name. It may raise on an answer of
             another kind, which then counts as wrong; the words of a `MappingError` are shown as the reason.
         hints: a nudge, then most of the way.
-        solution: the answer and why.
+        solution: the answer and why; a function where it depends on what is given.
         expects: the kind of answer ("an integer"), said when `check` cannot use the one given.
     """
 
     question: str
     check: Callable[..., bool]
     hints: tuple[str, str]
-    solution: str
+    solution: str | Callable[..., str]
     expects: str = "an answer of another kind"
 
 

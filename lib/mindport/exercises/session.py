@@ -103,11 +103,17 @@ class Exercises:
         self._save()
         return self._note("hint", f"{name}, hint {progress.hints} of {len(hints)}\n{hints[progress.hints - 1]}")
 
-    def solution(self, name: str) -> Note:
-        """The solution, after a right answer, three wrong ones, or for an instructor."""
+    def solution(self, name: str, **given: Any) -> Note:
+        """The solution, after a right answer, three wrong ones, or for an instructor.
+
+        Args:
+            name: the exercise.
+            given: what the question is about, as in `check`.
+        """
         exercise, progress = self._exercise(name), self._of(name)
         if self._instructor or progress.state == "right" or progress.tries >= TRIES:
-            return self._note("solution", f"{name}\n{exercise.solution}")
+            text = exercise.solution(**given) if callable(exercise.solution) else exercise.solution
+            return self._note("solution", f"{name}\n{text}")
         return self._note("locked", f"{name}: the solution opens after {TRIES} tries, {TRIES - progress.tries} to go")
 
     def table(self) -> Table:

@@ -18,6 +18,7 @@ STEPS = {
     "01_config_mapping": "every key of config.json is mapped, derived, harmless or refused",
     "02_weight_conversion": "every tensor is converted once, and back to the same bytes",
     "03_layer_parity": "each submodule, the logits and the gradients agree with transformers",
+    "04_pynative_debug": "every value is finite, the loss falls in a few steps, and the two modes differ as described",
     "07_tuning": "each rung of the optimisation ladder computes the same as the one below it",
 }
 RUN = "run.json"  # what `mindport run` did: command, model, size, and how each notebook ended
