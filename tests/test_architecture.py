@@ -20,19 +20,19 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = (
     "errors", "files", "tables", "results", "machine", "places", "environment", "sources", "config", "weights",
     "mindformers", "model",
-    "parity", "debug", "training", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
+    "parity", "tracing", "debug", "training", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
     "run", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "environment", "environment.doctor", "sources", "config",
-    "weights", "mindformers", "report", "display", "exercises", "notebook", "run", "cli",
+    "weights", "mindformers", "tracing", "report", "display", "exercises", "notebook", "run", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "training/", "parallel/", "tuning/", "deploy/")
 WHERE = {
-    "mindspore": ("model/", "parity/ours", "weights/checkpoint", *LATER),
+    "mindspore": ("model/", "parity/ours", "weights/checkpoint", "tracing/mindspore_side", *LATER),
     # the reader is for pytorch_model.bin; the peer of the benchmarks has a process of its own
-    "torch": ("parity/reference", "weights/readers", "tuning/torch_peer"),
+    "torch": ("parity/reference", "parity/float64", "weights/readers", "tuning/torch_peer", "tracing/torch_side"),
     "transformers": ("parity/reference",),
 }
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

@@ -1,0 +1,100 @@
+"""How far two arrays are apart: absolute, relative, by direction and by position; NaN and infinities are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mindport.parity.metrics import TINY
+
+FLOOR = 1e-4  # of the largest value: a position of zeros is not held to nothing
+
+
+@dataclass(frozen=True)
+class Distance:
+    """One array from another.
+
+    Attributes:
+        scale: the largest finite value of the reference.
+        error: the largest absolute difference.
+        relative: the largest, over all units, of: error there / largest value of the reference there.
+        cosine: of the angle between the two, as long vectors; None where one of them is zero.
+        at: where `relative` is largest.
+        values: what stands there, in the reference and in the other.
+        positions: `relative` at each position of a sequence; empty where there are none.
+        odd: what is not finite, in words; empty where all is.
+    """
+
+    scale: float
+    error: float
+    relative: float
+    cosine: float | None
+    at: tuple[int, ...]
+    values: tuple[float, float]
+    positions: tuple[float, ...]
+    odd: str
+
+
+def distance(
+    other: np.ndarray, reference: np.ndarray, *, sequence: bool = False, real: np.ndarray | None = None,
+    whole: float | None = None,
+) -> Distance:  # fmt: skip
+    """Measure `other` against `reference`, of the same shape.
+
+    Args:
+        other, reference: of any shape and dtype.
+        sequence: the first two axes are (B, T), and each of the B·T positions is a unit; else each of the B samples is.
+        real: (B, T) false where there is padding, which does not count.
+        whole: the array is one unit (a gradient), and its scale is at least this.
+    """
+    a, b = reference.astype(np.float64), other.astype(np.float64)
+    if real is not None:
+        keep = real.reshape(*real.shape, *[1] * (a.ndim - 2))
+        a, b = np.where(keep, a, 0.0), np.where(keep, b, 0.0)
+    odd = _odd(a, b)
+    with np.errstate(invalid="ignore"):
+        apart = np.where(a == b, 0.0, np.abs(b - a))
+    apart = np.where(np.isfinite(apart), apart, np.inf)
+    finite = np.abs(np.where(np.isfinite(a), a, 0.0))
+    each = apart / _units(finite, sequence, whole)
+    at = tuple(int(i) for i in np.unravel_index(int(each.argmax()), each.shape)) if each.size else ()
+    return Distance(
+        scale=float(finite.max(initial=0.0)),
+        error=float(apart.max(initial=0.0)),
+        relative=float(each.max(initial=0.0)),
+        cosine=_cosine(a, b),
+        at=at,
+        values=(float(a[at]), float(b[at])) if each.size else (0.0, 0.0),
+        positions=tuple(np.moveaxis(each, 1, 0).reshape(each.shape[1], -1).max(-1).tolist()) if sequence else (),
+        odd=odd,
+    )
+
+
+def _units(finite: np.ndarray, sequence: bool, whole: float | None) -> np.ndarray:
+    """The value that an error is held against, at each place."""
+    top = float(finite.max(initial=0.0))
+    if whole is not None or finite.ndim < 2:
+        return np.full([1] * finite.ndim, max(top, whole or 0.0, TINY))
+    axes = tuple(range(2 if sequence else 1, finite.ndim))
+    return np.maximum(finite.max(axes, keepdims=True, initial=0.0), max(FLOOR * top, TINY))
+
+
+def _cosine(a: np.ndarray, b: np.ndarray) -> float | None:
+    both = np.isfinite(a) & np.isfinite(b)
+    x, y = a[both], b[both]
+    length = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return float(x @ y) / length if length else None
+
+
+def _odd(a: np.ndarray, b: np.ndarray) -> str:
+    """Counts of NaN and infinities on both sides, and where the first one is."""
+    found = ~np.isfinite(a) | ~np.isfinite(b)
+    if not found.any():
+        return ""
+    first = tuple(int(axis[0]) for axis in np.nonzero(found))
+    counts = ", ".join(
+        f"{word} {int(test(a).sum())} in A and {int(test(b).sum())} in B"
+        for word, test in (("NaN", np.isnan), ("infinite", np.isinf)) if test(a).any() or test(b).any()
+    )  # fmt: skip
+    return f"{counts}, first at {first}"
