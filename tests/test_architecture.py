@@ -19,9 +19,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A room may import the rooms before it.
 ROOMS = (
     "errors", "files", "tables", "results", "machine", "places", "environment", "sources", "config", "weights",
-    "mindformers", "model",
-    "parity", "tracing", "debug", "training", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook",
-    "run", "cli", "__main__",
+    "mindformers", "model", "parity", "tracing", "debug", "training", "parallel", "tuning", "deploy",
+    "report", "display", "exercises", "notebook", "run", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "environment", "environment.doctor", "sources", "config",

@@ -111,7 +111,9 @@ def read_trace(path: Path) -> Trace:
     missed = {name.removeprefix("missed/"): array for name, array in named.items() if name.startswith("missed/")}
     arrays = {name: array for name, array in named.items() if not name.startswith("missed/")}
     if odd := [name for name, array in missed.items() if name not in arrays or arrays[name].shape != array.shape]:
-        raise FileError("an exact value belongs to no array of its shape", where=f"{path}: {odd[0]}", do=f"run: {MADE_BY}")
+        raise FileError(
+            "an exact value belongs to no array of its shape", where=f"{path}: {odd[0]}", do=f"run: {MADE_BY}"
+        )
     return Trace(manifest, arrays, missed)
 
 

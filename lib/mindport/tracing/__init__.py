@@ -15,8 +15,17 @@ The format is that of `mindport.parity.trace`; docs/traces.md says it in words.
 
 from mindport.tracing.compare import compare_traces
 from mindport.tracing.comparison import TraceComparison
-from mindport.tracing.launch import trace
+from mindport.tracing.launch import is_function, trace
 from mindport.tracing.names import Rule, read_rules
 from mindport.tracing.summary import TraceSummary, summarise
 
-__all__ = ["Rule", "TraceComparison", "TraceSummary", "compare_traces", "read_rules", "summarise", "trace"]
+__all__ = [
+    "Rule",
+    "TraceComparison",
+    "TraceSummary",
+    "compare_traces",
+    "is_function",
+    "read_rules",
+    "summarise",
+    "trace",
+]

@@ -29,7 +29,7 @@ SETTINGS = ("seed", "dropout", "loss")
 
 def compare_traces(
     a: Path | str | Trace, b: Path | str | Trace, rules: Sequence[Rule] = (), *, limit: float | None = None,
-    mask: str | None = None, pad_id: int | None = None,
+    padding: str | None = None,
 ) -> TraceComparison:  # fmt: skip
     """Hold trace `b` against trace `a`.
 
@@ -37,13 +37,13 @@ def compare_traces(
         a, b: traces, or the directories that hold them.
         rules: from A's names to B's; `read_rules` reads them.
         limit: the relative error that is allowed, in the place of the table by precision.
-        mask: the array of A that is 0 where there is padding; by default an argument of the name attention_mask.
-        pad_id: the token that is padding, in A's ids.
+        padding: the array of A that is 0 where there is padding, or `name=N` for one that is N there; by default an
+            argument of the name attention_mask.
 
     Raises:
         FileError: a trace is missing, damaged, or of another version.
         MappingError: no value of A has a partner in B, or two have the same.
-        UsageError: the limit is no limit, or there is no such mask.
+        UsageError: the limit is no limit, or there is no such array.
     """
     if limit is not None and not limit >= 0:
         raise UsageError("a limit is a number, 0 or more", where="limit", got=limit)
@@ -55,8 +55,8 @@ def compare_traces(
     proposals = _proposals(left, right, values)
     if not any(one.kind == "out" for one in values.pairs):
         raise _strangers(values, proposals)
-    padding, place = find_padding(left, mask, pad_id), {name: n for n, name in enumerate(_execution(left))}
-    rows = measure(left, right, sorted(values.pairs, key=lambda one: place[one.names[0]]), Limit(limit), padding)
+    real, place = find_padding(left, padding), {name: n for n, name in enumerate(_execution(left))}
+    rows = measure(left, right, sorted(values.pairs, key=lambda one: place[one.names[0]]), Limit(limit), real)
     return TraceComparison(
         a=_title(a, left),
         b=_title(b, right),
@@ -69,7 +69,7 @@ def compare_traces(
         proposals=proposals,
         rules=tuple((str(rule), sum(uses)) for rule, *uses in zip(rules, values.uses, parameters.uses, strict=True)),
         three_way=sum(row.own is not None for row in rows),
-        padding=padding.says,
+        padding=real.says,
         notes=_notes(left, right),
     )
 
@@ -153,7 +153,9 @@ def _alone(values: Sequence[str], parameters: Sequence[str]) -> tuple[str, ...]:
 def _notes(left: Trace, right: Trace) -> tuple[str, ...]:
     """How the two runs differ, and what either left out."""
     a, b = left.about, right.about
-    found = [f"{key}: {a[key]} in A, {b[key]} in B" for key in SETTINGS if key in a and key in b and _differ(a[key], b[key])]
+    found = [
+        f"{key}: {a[key]} in A, {b[key]} in B" for key in SETTINGS if key in a and key in b and _differ(a[key], b[key])
+    ]
     for side, trace in (("A", left), ("B", right)):
         for key, says in (("skipped", "kept no value of"), ("not_called", "never called")):
             if names := _known(trace, key):

@@ -138,7 +138,10 @@ class TraceComparison(Result):
             return f"first divergence: {self.first_divergence}" + self._unpaired()
         if not self.ok:
             wrong = self.first_backward or next(row.name for row in self.rows if row.state != "pass")
-            return f"every module agrees on the way forward; the first wrong value after that is {wrong}" + self._unpaired()
+            return (
+                f"every module agrees on the way forward; the first wrong value after that is {wrong}"
+                + self._unpaired()
+            )
         worst = max(self.rows, key=_share)
         return (
             f"{len(self.rows)} values agree in order of execution; the nearest to its limit is {worst.name}, "
@@ -187,7 +190,9 @@ class TraceComparison(Result):
         lines += [_line("each value of the forward pass agrees", forward, how)] * bool(forward)
         lines += [_line("each gradient agrees", backward, how)] * bool(backward)
         if alone := len(self.only_a) + len(self.only_b):
-            lines.append(Property("the rest of the two traces agrees", "not verified", f"{alone} names have no partner"))
+            lines.append(
+                Property("the rest of the two traces agrees", "not verified", f"{alone} names have no partner")
+            )
         return tuple(lines)
 
     def _unpaired(self) -> str:
@@ -207,17 +212,30 @@ def _share(row: Row) -> float:
 def _line(name: str, rows: Sequence[Row], how: str) -> Property:
     wrong = [row for row in rows if row.state != "pass"]
     worst = max(rows, key=_share)
-    figure = f"{len(rows) - len(wrong)} of {len(rows)}; worst {worst.relative:.1e} at {worst.name} (limit {worst.limit:.1e})"
+    figure = (
+        f"{len(rows) - len(wrong)} of {len(rows)}; worst {worst.relative:.1e} at {worst.name} (limit {worst.limit:.1e})"
+    )
     return verdict(name, not wrong, how, figure)
 
 
 def _values(title: str, rows: Iterable[Row]) -> Table:
-    columns = ("A", "B", "shape", "scale", "max abs", "relative", "limit", "reference's own", "given", "cosine", "state",
-               "what")  # fmt: skip
+    columns = (
+        "A",
+        "B",
+        "shape",
+        "scale",
+        "max abs",
+        "relative",
+        "limit",
+        "A's own",
+        "given",
+        "cosine",
+        "state",
+        "what",
+    )
     cells = [
         (*row.names, row.shape, row.scale, row.error, row.relative, row.limit,
          row.own, row.given, "–" if row.cosine is None else f"{row.cosine:.9f}", row.state, row.note)
         for row in rows
     ]  # fmt: skip
     return Table(title, columns, cells)
-

@@ -134,12 +134,12 @@ def _before(seen: Recorder, path: str, cell: nn.Cell, args: Any, kwargs: Any) ->
 def _after(seen: Recorder, path: str, cell: nn.Cell, args: Any, kwargs: Any, output: Any) -> None:
     for name, tensor in seen.end(path, output):
         if tensor.dtype in FLOATS:
-            tensor.register_hook(partial(_arrived, seen, name))
+            tensor.register_hook(partial(_arrived, seen.expect(name)))
 
 
-def _arrived(seen: Recorder, name: str, gradient: Tensor) -> Tensor:
+def _arrived(keep: Callable[[Tensor], None], gradient: Tensor) -> Tensor:
     """A hook of MindSpore answers with the gradient that goes on."""
-    seen.gradient(name, gradient)
+    keep(gradient)
     return gradient
 
 

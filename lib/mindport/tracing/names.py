@@ -2,6 +2,7 @@
 
     encoder.layers.{i} = blocks.{i}          {i} is one part of a name, whatever stands there
     self_attn = attn                         wherever it stands as a whole part, or several
+    [mask] = [1]                             the name of a tensor among several
     conv{i} = net.{i}.conv @ NCHW->NHWC      B holds the axes in another order; only what ends in this name
     re:^h\\.(\\d+) = blocks.\\1                 a regular expression, as in Python
 
@@ -27,6 +28,7 @@ PLACE = re.compile(r"\{(\w+)\}")
 PART = r"[^.\[\]#]+"  # of a name
 BEGIN, END = r"(?:^|(?<=\.))", r"(?=$|[.\[#])"
 AFTER = re.compile(r"(\[[^\]]*\]|#\d+)*")  # what may follow a module's path: which call, which of several tensors
+NUMBER = BEGIN + r"\d+" + END  # one that is a whole part
 REGEX, LAYOUT = "re:", re.compile(r"([A-Za-z]+)->([A-Za-z]+)")
 # MindSpore's names of parameters, in torch's words
 ALIASES = {"gamma": "weight", "beta": "bias", "embedding_table": "weight", "moving_mean": "running_mean",
@@ -97,7 +99,7 @@ class Rule:
         seen: set[str] = set()
         parts = PLACE.split(self.source)  # text, place, text, place, …, text
         made = [_place(part, seen) if index % 2 else re.escape(part) for index, part in enumerate(parts)]
-        return re.compile(BEGIN + "".join(made) + END)
+        return re.compile(BEGIN * (self.source[0] != "[") + "".join(made) + END)
 
 
 def _place(name: str, seen: set[str]) -> str:
@@ -179,7 +181,7 @@ def propose(a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]], limit: i
     shapes = [[tuple(shape) for _, shape in side] for side in (a, b)]
     blocks = SequenceMatcher(a=shapes[0], b=shapes[1], autojunk=False).get_matching_blocks()
     rules = [_generalised(a[x + n][0], b[y + n][0]) for x, y, size in blocks for n in range(size)]
-    return tuple(dict.fromkeys(rules))[:limit]
+    return tuple(rule for rule in dict.fromkeys(rules) if len(set(rule.split("="))) > 1)[:limit]
 
 
 def split(name: str) -> tuple[str, str]:
@@ -224,11 +226,10 @@ def _plain(path: str) -> str:
 
 def _generalised(a: str, b: str) -> str:
     """`layers.0.fc=blocks.0.up` → `layers.{i}.fc=blocks.{i}.up`."""
-    mine, other = a.split("."), b.split(".")
-    for place, part in zip("ijk", [part for part in mine if part.isdecimal()], strict=False):
-        if part in other:
-            mine[mine.index(part)] = other[other.index(part)] = f"{{{place}}}"
-    return f"{'.'.join(mine)}={'.'.join(other)}"
+    for place, number in zip("ijk", re.findall(NUMBER, a), strict=False):
+        if re.search(same := BEGIN + number + END, b):
+            a, b = (re.sub(same, f"{{{place}}}", path, count=1) for path in (a, b))
+    return f"{a}={b}"
 
 
 def _is_file(word: str) -> bool:

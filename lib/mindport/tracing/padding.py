@@ -37,34 +37,34 @@ class Padding:
         return self.real if len(shape) in PADDED and shape[:2] == self.shape else None
 
 
-def find_padding(trace: Trace, mask: str | None = None, pad_id: int | None = None) -> Padding:
-    """The padding that an argument named attention_mask says, or the array `mask`, or the token `pad_id`.
+def find_padding(trace: Trace, given: str | None = None) -> Padding:
+    """The padding that an argument named attention_mask says, or the array that is given.
+
+    Args:
+        trace: the reference.
+        given: the name of an array that is 0 where there is padding; `name=N`: where it is N.
 
     Raises:
-        UsageError: there is no such array, or no ids.
+        UsageError: there is no such array of shape (B, T).
     """
-    given = {name: x for name, x in trace.arrays.items() if name == IDS or split(name)[1].startswith(".")}
-    ids = next((name for name, x in given.items() if _is_ids(name, x)), None)
-    if pad_id is not None:
-        if ids is None:
-            raise UsageError("a padding token needs ids, and A has none", where="pad_id", got=pad_id)
-        return _padding(trace[ids] != pad_id, f"{ids} is {pad_id}")
-    if mask is not None:
-        if mask not in trace or trace[mask].ndim != 2:
-            raise UsageError("A has no such mask of shape (B, T)", where="mask", got=mask, expected=list(given)[:8])
-        return _padding(trace[mask] != 0, f"{mask} is 0")
-    for name, x in given.items():
-        if name.endswith(MASK) and x.ndim == 2 and np.isin(x, (0, 1)).all():
-            return _padding(x != 0, f"{name} is 0")
-    return Padding(trace[ids].shape if ids else None)
+    inputs = {name: x for name, x in trace.arrays.items() if _is_input(name) and x.ndim == 2}
+    if given is not None:
+        name, _, token = given.rpartition("=") if given not in trace else (given, "", "0")
+        if name not in trace or trace[name].ndim != 2 or not token.lstrip("-").isdigit():
+            raise UsageError("A has no such array of shape (B, T)", where="padding", got=given,
+                             expected=", ".join(inputs) or None, do="name an array of A, or ARRAY=N")  # fmt: skip
+        return _padding(name, trace[name] != int(token), token)
+    for name, x in inputs.items():
+        if name.endswith(MASK) and np.isin(x, (0, 1)).all():
+            return _padding(name, x != 0, "0")
+    return Padding(next((x.shape for x in inputs.values() if x.dtype.kind in "iu"), None))
 
 
-def _is_ids(name: str, x: np.ndarray) -> bool:
-    kind, _ = split(name)
-    return x.ndim == 2 and x.dtype.kind in "iu" and kind in ("", "in") and not name.endswith(MASK)
+def _is_input(name: str) -> bool:
+    return name == IDS or (split(name)[0] == "in" and split(name)[1].startswith("."))
 
 
-def _padding(real: np.ndarray, where: str) -> Padding:
+def _padding(name: str, real: np.ndarray, token: str) -> Padding:
     out = int((~real).sum())
-    says = f"{out} of {real.size} positions, where {where}, in values of 2 or 3 dimensions that begin with {real.shape}"
+    says = f"{out} of {real.size} positions, where {name} is {token}, in values of shape {real.shape} and one axis more"
     return Padding(real.shape, real if out else None, says if out else "")

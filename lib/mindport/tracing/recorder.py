@@ -1,8 +1,8 @@
 """What hooks saw, under names: each value is copied at once, so that what is changed in place later stays as it was.
 
-    in/<path>      what a module was given            <path> is the module's own, `.` the module that was called
-    out/<path>     what it made                       <path>#2 its second call
-    back/<path>    the gradient of the loss by that   <path>[1], <path>[mask]: one of several tensors
+in/<path>      what a module was given            <path> is the module's own, `.` the module that was called
+out/<path>     what it made                       <path>#2 its second call
+back/<path>    the gradient of the loss by that   <path>[1], <path>[mask]: one of several tensors
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ ROOT = "."  # no framework lets a module have this name
 MOST = 4 << 30  # bytes that a record may hold in memory
 STORED = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 OTHER_DTYPE = "the format does not hold this dtype"
-OWN_LOSS, MADE_LOSS, GIVEN_LOSS = "the scalar that the module makes", "the mean of √(1+x²) over each output", "a function given"
+OWN_LOSS, GIVEN_LOSS = "the scalar that the module makes", "what a function makes of the output"
+MADE_LOSS = "the mean of √(1+x²) over each output"
+LOST = "no gradient came: the loss does not depend on it, or the value was changed in place"
 UNSEEN = "the module takes no hook on its output (in MindSpore: it has a bprop of its own)"
 
 Array = Callable[[Any], "np.ndarray | str | None"]
@@ -56,6 +58,7 @@ class Recorder:
     skipped: dict[str, str] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
     _open: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _expected: list[str] = field(default_factory=list)
     _bytes: int = 0
 
     def wanted(self, paths: list[str]) -> list[str]:
@@ -87,13 +90,10 @@ class Recorder:
         name = self._open[path].pop()
         return [(f"back/{name}{part}", value) for part, value in self._keep(f"out/{name}", output, self.order)]
 
-    def gradient(self, name: str, value: Any) -> None:
-        """The gradient by an output has arrived; what one output sends back twice is its sum."""
-        array = self.array(value)
-        if isinstance(array, np.ndarray) and name in self.trace:
-            self.trace.arrays[name] = self.trace[name] + array
-        else:
-            self._store(name, array, self.backward)
+    def expect(self, name: str) -> Callable[[Any], None]:
+        """What keeps the gradient of that name when it arrives."""
+        self._expected.append(name)
+        return lambda value: self._store(name, self.array(value), self.backward)
 
     def add(self, name: str, value: Any) -> None:
         """Keep one more tensor, under a name of the caller's (`loss`, `grad/fc.weight`)."""
@@ -103,7 +103,8 @@ class Recorder:
         """Every tensor in a nest of tuples, lists and mappings; one alone needs no part in its name."""
         found = [(part, leaf, self.array(leaf)) for part, leaf in leaves(value) if leaf is not None]
         tensors = [(part, leaf, array) for part, leaf, array in found if array is not None]
-        self.skipped |= {f"{name}{part}": f"{type(leaf).__name__}, not a tensor" for part, leaf, x in found if x is None}
+        others = [(part, leaf) for part, leaf, array in found if array is None]
+        self.skipped |= {f"{name}{part}": f"{type(leaf).__name__}, not a tensor" for part, leaf in others}
         if len(tensors) == 1:
             tensors = [("", *tensors[0][1:])]
         for part, _, array in tensors:
@@ -133,6 +134,8 @@ class Recorder:
             raise BackendError("nothing was recorded: the module was not called, or not through its hooks",
                                do="call the module itself, not its forward or construct")  # fmt: skip
         self.skipped |= {f"out/{name}": UNSEEN for names in self._open.values() for name in names}
+        if self.backward:
+            self.skipped |= {name: LOST for name in self._expected if name not in self.trace}
         silent = [path for path in paths if not self.calls[path]]
         self.trace.about = {
             "versions": machine.versions(), **about, "order": self.order, "backward": self.backward,
@@ -182,7 +185,9 @@ def parameters(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
 
 def fingerprint(classes: Mapping[str, str], known: Mapping[str, Mapping[str, Any]]) -> str:
     """The digest of how the module is built: the class at each path, shape and dtype of each parameter."""
-    return digest({"classes": dict(classes), "parameters": {name: [x["shape"], x["dtype"]] for name, x in known.items()}})
+    return digest(
+        {"classes": dict(classes), "parameters": {name: [x["shape"], x["dtype"]] for name, x in known.items()}}
+    )
 
 
 def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -194,7 +199,9 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _figures(array: np.ndarray) -> dict[str, Any]:
     wide = array.astype(np.float64)
-    figures = {"mean": wide.mean(), "std": wide.std(), "smallest": wide.min(), "largest": wide.max()} if wide.size else {}
+    figures = (
+        {"mean": wide.mean(), "std": wide.std(), "smallest": wide.min(), "largest": wide.max()} if wide.size else {}
+    )
     known = {key: float(value) if np.isfinite(value) else str(value) for key, value in figures.items()}
     return {"shape": list(array.shape), "dtype": array.dtype.name, "digest": dtypes.digest(array), **known}
 

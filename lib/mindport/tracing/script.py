@@ -90,8 +90,12 @@ def _their_fault(file: Path) -> Iterator[None]:
         own = [frame for frame in frames if Path(frame.filename).resolve() == file.resolve()]
         where = f"{file}:{own[-1].lineno}, in {own[-1].name}" if own else file
         first = next(iter(str(error).strip().splitlines()), "")
-        raise UsageError("the code that was to be traced raised an error", where=where,
-                         got=f"{type(error).__name__}: {first}", do="mend it, or run the file by itself") from error
+        raise UsageError(
+            "the code that was to be traced raised an error",
+            where=where,
+            got=f"{type(error).__name__}: {first}",
+            do="mend it, or run the file by itself",
+        ) from error
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -58,8 +58,8 @@ class TraceSummary(Result):
         return bool(self.entries)
 
     def headline(self) -> str:
-        exact = sum(entry.exact for entry in self.entries)
-        said = f"{len(self.entries)} arrays of {self.made_by} in {self.path} ({self.bytes:,} bytes), {exact} with float64 beside them"
+        exact = f"{sum(entry.exact for entry in self.entries)} with float64 beside them"
+        said = f"{len(self.entries)} arrays of {self.made_by} in {self.path} ({self.bytes:,} bytes), {exact}"
         return said + f"; NaN or infinities in {some(self.odd)}" * bool(self.odd)
 
     def tables(self) -> tuple[Table, ...]:

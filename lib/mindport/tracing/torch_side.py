@@ -138,7 +138,7 @@ def _before(seen: Recorder, path: str, module: torch.nn.Module, args: Any, kwarg
 def _after(seen: Recorder, path: str, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
     for name, tensor in seen.end(path, output):
         if tensor.requires_grad:
-            tensor.register_hook(partial(seen.gradient, name))
+            tensor.register_hook(seen.expect(name))
 
 
 def _observe(module: torch.nn.Module, call: Call, loss: Loss | None, backward: bool, seen: Recorder) -> str:
