@@ -67,7 +67,8 @@ class Trace:
         """Keep `value`, and with it the exact value when there is one."""
         self.arrays[name] = value
         if exact is not None:
-            self.missed[name] = (exact - value).astype(np.float32)
+            with np.errstate(over="ignore"):  # a mask of the least float64 is -inf in float32
+                self.missed[name] = (exact - value).astype(np.float32)
 
     def exact(self, name: str) -> np.ndarray | None:
         """The float64 value of an array, None when it is not known."""

@@ -9,6 +9,7 @@ import numpy as np
 from mindport.parity.metrics import TINY
 
 FLOOR = 1e-4  # of the largest value: a position of zeros is not held to nothing
+HIDDEN = -1e4  # what an additive mask holds, or less: -10000, -1e9, the least number of its precision, -inf
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def distance(
         real: (B, T) false where there is padding, which does not count.
         whole: the array is one unit (a gradient), and its scale is at least this.
     """
-    a, b = reference.astype(np.float64), other.astype(np.float64)
+    a, b = _wide(reference), _wide(other)
     if real is not None:
         keep = real.reshape(*real.shape, *[1] * (a.ndim - 2))
         a, b = np.where(keep, a, 0.0), np.where(keep, b, 0.0)
@@ -71,6 +72,13 @@ def distance(
     )
 
 
+def _wide(x: np.ndarray) -> np.ndarray:
+    """In float64; an additive mask, which is 0 or hides, is 0 or -inf: every author hides with another number."""
+    wide = x.astype(np.float64)
+    hides = wide <= HIDDEN
+    return np.where(hides, -np.inf, 0.0) if hides.any() and (hides | (wide == 0)).all() else wide
+
+
 def _units(finite: np.ndarray, sequence: bool, whole: float | None) -> np.ndarray:
     """The value that an error is held against, at each place."""
     top = float(finite.max(initial=0.0))
@@ -88,8 +96,8 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float | None:
 
 
 def _odd(a: np.ndarray, b: np.ndarray) -> str:
-    """Counts of NaN and infinities on both sides, and where the first one is."""
-    found = ~np.isfinite(a) | ~np.isfinite(b)
+    """Counts of NaN and infinities, and where the first one is; infinities in the same places are equal."""
+    found = (~np.isfinite(a) | ~np.isfinite(b)) & (a != b)
     if not found.any():
         return ""
     first = tuple(int(axis[0]) for axis in np.nonzero(found))

@@ -14,6 +14,7 @@ from mindport.parity.limits import FLOAT32
 BASE = {"float64": 1e-11, "float32": FLOAT32.cell, "float16": 4e-3, "bfloat16": 3e-2}
 BLIND = 5.0  # times, where nobody knows the exact value
 FARTHEST = 100.0  # times: an "exact" value that is farther off is that of another computation
+NOTHING = 1.0  # an error as large as the value itself
 
 
 @dataclass(frozen=True)
@@ -41,4 +42,4 @@ class Limit:
         if self.given is not None:
             return self.given
         base = max(floats)
-        return BLIND * base if own is None else max(base, min(self.own * own, FARTHEST * base))
+        return BLIND * base if own is None else max(base, min(self.own * own, FARTHEST * base, NOTHING))

@@ -11,11 +11,12 @@ import numpy as np
 from mindport.parity.trace import Trace
 from mindport.tracing.comparison import Row, State
 from mindport.tracing.distance import distance
-from mindport.tracing.limits import Limit
+from mindport.tracing.limits import NOTHING, Limit
 from mindport.tracing.names import Pair
 from mindport.tracing.padding import Padding
 
 GRADIENTS = 1e-3  # of the largest gradient: a smaller one is held to that, for what is left of it may be rounding
+BLURRED = "shows nothing: in this precision the reference's own error is of the value's size"
 ROOT = "."
 TENSOR, CALL = re.compile(r"\[.*\]$"), re.compile(r"#\d+$")
 
@@ -51,7 +52,7 @@ def _row(a: Trace, b: Trace, one: Pair, limit: Limit, padding: Padding, floor: f
         kind=one.kind, a=one.a, b=one.b, shape=x.shape, dtypes=dtypes, scale=apart.scale, error=apart.error,
         relative=apart.relative, limit=limit.of(dtypes, own), own=own, given=None, cosine=apart.cosine, at=apart.at,
         values=(float(x[apart.at]), float(y[apart.at])) if x.size else (0.0, 0.0), positions=apart.positions,
-        state="pass", note=distance(y, x, **how).odd,
+        state="pass", note=distance(y, x, **how).odd or BLURRED * (own is not None and own * limit.own >= NOTHING),
     )  # fmt: skip
 
 
