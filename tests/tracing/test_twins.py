@@ -27,9 +27,9 @@ def right(traced):
 def test_the_twins_agree_in_every_value_and_gradient(right):
     assert right.ok and right.first_divergence is None and right.first_backward is None
     kinds = {kind: [row for row in right.rows if row.kind == kind] for kind in ("in", "out", "back", "grad")}
-    assert {row.a for row in kinds["out"]} >= {"conv", "bn", "words", "blocks.0", "blocks.0#2", "blocks.1.norm", "."} - {
-        "blocks.0", "blocks.0#2"
-    } | {"blocks.0[0]", "blocks.0[1][hidden]", "blocks.0#2[0]"}  # fmt: skip
+    assert {row.a for row in kinds["out"]} >= {
+        "conv", "bn", "words", "blocks.1.norm", "blocks.0[0]", "blocks.0[1][hidden]", "blocks.0#2[0]", "."
+    }  # fmt: skip
     assert {(row.a, row.b) for row in kinds["grad"]} >= {
         ("final.weight", "final.gamma"), ("words.weight", "words.embedding_table"),
         ("blocks.1.up.weight", "layers.1.up.weight"), ("conv.bias", "conv.bias"),

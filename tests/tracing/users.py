@@ -12,7 +12,7 @@ from types import ModuleType
 
 WIDTH, PATCHES, WORDS = 6, 4, 11
 
-TORCH = '''
+TORCH = """
 import numpy as np
 import torch
 from torch import nn
@@ -82,9 +82,9 @@ def wrong_inputs():
 
 def raises():
     return build()[0], {"image": 1}
-'''
+"""
 
-MINDSPORE = '''
+MINDSPORE = """
 import mindspore as ms
 import numpy as np
 from mindspore import nn
@@ -160,7 +160,7 @@ def other_weights():
 def graph():
     ms.set_context(mode=ms.GRAPH_MODE)
     return net(), inputs()
-'''
+"""
 
 RULES = ("blocks.{i}=layers.{i}", "norm=ln", "[1][hidden]=[1][0]")
 

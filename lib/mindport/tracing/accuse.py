@@ -55,14 +55,14 @@ def _backward(row: Row, rows: Sequence[Row]) -> str:
 
 def _place(row: Row) -> str:
     """The worst element on both sides."""
-    return f"at {row.at}: {row.values[0]:.6g} in A, {row.values[1]:.6g} in B" if row.at else ""
+    return f"at {row.apart.at}: {row.values[0]:.6g} in A, {row.values[1]:.6g} in B" if row.apart.at else ""
 
 
 def _course(row: Row) -> str:
     """What the error's course over the positions shows."""
-    if len(row.positions) < 2:
+    if len(row.apart.positions) < 2:
         return ""
-    first, last = row.positions[0] <= row.limit, row.positions[-1] <= row.limit
+    first, *_, last = (error <= row.limit for error in row.apart.positions)
     if first and not last:
         return "right at position 0 and wrong later"
     return "wrong at position 0 and right at the last" if last and not first else ""

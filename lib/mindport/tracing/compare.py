@@ -112,7 +112,7 @@ def _parameter(one: Pair, left: Trace, right: Trace) -> ParameterRow:
         if x["digest"] == y["digest"]:
             return ParameterRow(one.a, one.b, "equal", "")
         shapes, dtypes = (f"{x[key]} in A, {y[key]} in B" for key in ("shape", "dtype"))
-        if math.prod(x["shape"]) != math.prod(y["shape"]):
+        if math.prod(map(int, x["shape"])) != math.prod(map(int, y["shape"])):
             return ParameterRow(one.a, one.b, "different", f"shape {shapes}")
         pairs = [(float(x.get(key, 0.0)), float(y.get(key, 0.0))) for key in FIGURES]
     except (KeyError, TypeError, ValueError, AttributeError) as error:

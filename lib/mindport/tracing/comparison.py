@@ -9,6 +9,7 @@ from typing import Literal
 from mindport.errors import some
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
+from mindport.tracing.distance import Distance
 from mindport.tracing.names import joined
 
 State = Literal["pass", "failed", "inherited"]
@@ -24,14 +25,11 @@ class Row:
         a, b: its names in the two traces.
         shape: A's, in B's layout.
         dtypes: A's and B's.
-        scale: the reference's largest value.
-        error, relative: from the reference: absolute, and over the largest value of the position or sample.
+        apart: how far from the reference: from its float64 where there is one.
         limit: of `relative`.
         own: what the reference itself misses of its float64, relative; None where no side holds one.
         given: the largest `relative` of what the module was given; None where that is not in both traces.
-        cosine: an alarm only.
-        at, values: the place of `relative`, and what stands there in A and in B.
-        positions: `relative` at each position of a sequence.
+        values: what stands at the place of the largest relative error, in A and in B.
         state: pass, failed, or inherited: what it was made of is wrong already.
         note: what else is to be said: shapes, NaN.
     """
@@ -41,18 +39,17 @@ class Row:
     b: str
     shape: tuple[int, ...]
     dtypes: tuple[str, str]
-    scale: float
-    error: float
-    relative: float
+    apart: Distance
     limit: float
     own: float | None
     given: float | None
-    cosine: float | None
-    at: tuple[int, ...]
     values: tuple[float, float]
-    positions: tuple[float, ...]
     state: State
     note: str
+
+    @property
+    def relative(self) -> float:
+        return self.apart.relative
 
     @property
     def names(self) -> tuple[str, str]:
@@ -234,8 +231,8 @@ def _values(title: str, rows: Iterable[Row]) -> Table:
         "what",
     )
     cells = [
-        (*row.names, row.shape, row.scale, row.error, row.relative, row.limit,
-         row.own, row.given, "–" if row.cosine is None else f"{row.cosine:.9f}", row.state, row.note)
+        (*row.names, row.shape, row.apart.scale, row.apart.error, row.relative, row.limit,
+         row.own, row.given, "–" if row.apart.cosine is None else f"{row.apart.cosine:.9f}", row.state, row.note)
         for row in rows
     ]  # fmt: skip
     return Table(title, columns, cells)

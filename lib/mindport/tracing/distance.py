@@ -22,9 +22,7 @@ class Distance:
         relative: the largest, over all units, of: error there / largest value of the reference there.
         cosine: of the angle between the two, as long vectors; None where one of them is zero.
         at: where `relative` is largest.
-        values: what stands there, in the reference and in the other.
         positions: `relative` at each position of a sequence; empty where there are none.
-        odd: what is not finite, in words; empty where all is.
     """
 
     scale: float
@@ -32,9 +30,10 @@ class Distance:
     relative: float
     cosine: float | None
     at: tuple[int, ...]
-    values: tuple[float, float]
     positions: tuple[float, ...]
-    odd: str
+
+
+NOWHERE = Distance(*[float("inf")] * 3, None, (), ())  # of shapes that differ
 
 
 def distance(
@@ -49,11 +48,7 @@ def distance(
         real: (B, T) false where there is padding, which does not count.
         whole: the array is one unit (a gradient), and its scale is at least this.
     """
-    a, b = _wide(reference), _wide(other)
-    if real is not None:
-        keep = real.reshape(*real.shape, *[1] * (a.ndim - 2))
-        a, b = np.where(keep, a, 0.0), np.where(keep, b, 0.0)
-    odd = _odd(a, b)
+    a, b = _wide(reference, real), _wide(other, real)
     with np.errstate(invalid="ignore"):
         apart = np.where(a == b, 0.0, np.abs(b - a))
     apart = np.where(np.isfinite(apart), apart, np.inf)
@@ -66,15 +61,28 @@ def distance(
         relative=float(each.max(initial=0.0)),
         cosine=_cosine(a, b),
         at=at,
-        values=(float(a[at]), float(b[at])) if each.size else (0.0, 0.0),
         positions=tuple(np.moveaxis(each, 1, 0).reshape(each.shape[1], -1).max(-1).tolist()) if sequence else (),
-        odd=odd,
     )
 
 
-def _wide(x: np.ndarray) -> np.ndarray:
-    """In float64; an additive mask, which is 0 or hides, is 0 or -inf: every author hides with another number."""
+def not_finite(a: np.ndarray, b: np.ndarray, real: np.ndarray | None = None) -> str:
+    """Counts of NaN and infinities in words, and where the first one is; equal ones in the same places are none."""
+    a, b = _wide(a, real), _wide(b, real)
+    found = (~np.isfinite(a) | ~np.isfinite(b)) & (a != b)
+    if not found.any():
+        return ""
+    tests = {"NaN": np.isnan, "infinite": np.isinf}
+    counts = {word: [int(test(side).sum()) for side in (a, b)] for word, test in tests.items()}
+    said = ", ".join(f"{word} {one} in A and {other} in B" for word, (one, other) in counts.items() if one or other)
+    return f"{said}, first at {tuple(int(axis[0]) for axis in np.nonzero(found))}"
+
+
+def _wide(x: np.ndarray, real: np.ndarray | None) -> np.ndarray:
+    """In float64, 0 where there is padding. An additive mask, which is 0 or hides, becomes 0 or -inf: every author
+    hides with another number."""
     wide = x.astype(np.float64)
+    if real is not None:
+        wide = np.where(real.reshape(*real.shape, *[1] * (x.ndim - 2)), wide, 0.0)
     hides = wide <= HIDDEN
     return np.where(hides, -np.inf, 0.0) if hides.any() and (hides | (wide == 0)).all() else wide
 
@@ -93,16 +101,3 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float | None:
     x, y = a[both], b[both]
     length = float(np.linalg.norm(x) * np.linalg.norm(y))
     return float(x @ y) / length if length else None
-
-
-def _odd(a: np.ndarray, b: np.ndarray) -> str:
-    """Counts of NaN and infinities, and where the first one is; infinities in the same places are equal."""
-    found = (~np.isfinite(a) | ~np.isfinite(b)) & (a != b)
-    if not found.any():
-        return ""
-    first = tuple(int(axis[0]) for axis in np.nonzero(found))
-    counts = ", ".join(
-        f"{word} {int(test(a).sum())} in A and {int(test(b).sum())} in B"
-        for word, test in (("NaN", np.isnan), ("infinite", np.isinf)) if test(a).any() or test(b).any()
-    )  # fmt: skip
-    return f"{counts}, first at {first}"

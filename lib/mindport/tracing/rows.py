@@ -10,13 +10,14 @@ import numpy as np
 
 from mindport.parity.trace import Trace
 from mindport.tracing.comparison import Row, State
-from mindport.tracing.distance import distance
-from mindport.tracing.limits import NOTHING, Limit
+from mindport.tracing.distance import NOWHERE, distance, not_finite
+from mindport.tracing.limits import NOTHING, Limit, is_exact
 from mindport.tracing.names import Pair
 from mindport.tracing.padding import Padding
 
 GRADIENTS = 1e-3  # of the largest gradient: a smaller one is held to that, for what is left of it may be rounding
 BLURRED = "shows nothing: in this precision the reference's own error is of the value's size"
+ESTRANGED = "the float64 beside it is of another computation (noise? a cast?), and was left out"
 ROOT = "."
 TENSOR, CALL = re.compile(r"\[.*\]$"), re.compile(r"#\d+$")
 
@@ -42,17 +43,20 @@ def _row(a: Trace, b: Trace, one: Pair, limit: Limit, padding: Padding, floor: f
     x, y = _laid_out(a[one.names[0]], one), b[one.names[1]]
     if x.shape != y.shape:
         return _misshapen(one, x, y)
-    exact, reference, tried = _three(a, b, one, x, y)
     how = {"sequence": padding.is_sequence(x.shape), "real": padding.of(x.shape),
            "whole": floor if one.kind == "grad" else None}  # fmt: skip
+    exact, reference, tried = _three(a, b, one, x, y)
     own = None if exact is None else distance(reference, exact, **how).relative
+    estranged = own is not None and not is_exact(reference.dtype.name, own)
+    if estranged:
+        exact = own = None
     apart = distance(tried, reference if exact is None else exact, **how)
-    dtypes = (x.dtype.name, y.dtype.name)
+    blurred = own is not None and own * limit.own >= NOTHING
     return Row(
-        kind=one.kind, a=one.a, b=one.b, shape=x.shape, dtypes=dtypes, scale=apart.scale, error=apart.error,
-        relative=apart.relative, limit=limit.of(dtypes, own), own=own, given=None, cosine=apart.cosine, at=apart.at,
-        values=(float(x[apart.at]), float(y[apart.at])) if x.size else (0.0, 0.0), positions=apart.positions,
-        state="pass", note=distance(y, x, **how).odd or BLURRED * (own is not None and own * limit.own >= NOTHING),
+        kind=one.kind, a=one.a, b=one.b, shape=x.shape, dtypes=(x.dtype.name, y.dtype.name), apart=apart,
+        limit=limit.of(reference.dtype.name, tried.dtype.name, own), own=own, given=None,
+        values=(float(x[apart.at]), float(y[apart.at])) if x.size else (0.0, 0.0), state="pass",
+        note=not_finite(x, y, padding.of(x.shape)) or ESTRANGED * estranged or BLURRED * blurred,
     )  # fmt: skip
 
 
@@ -79,11 +83,11 @@ def _laid_out(x: np.ndarray, one: Pair) -> np.ndarray:
 
 
 def _misshapen(one: Pair, x: np.ndarray, y: np.ndarray) -> Row:
-    infinite, note = float("inf"), f"shape {x.shape} in A, {y.shape} in B"
+    note = f"shape {x.shape} in A, {y.shape} in B"
     if sorted(x.shape) == sorted(y.shape):
         note += f": another layout? --map '{one.a}={one.b}@NCHW->NHWC' says which"
-    return Row(one.kind, one.a, one.b, x.shape, (x.dtype.name, y.dtype.name), infinite, infinite, infinite, 0.0, None,
-               None, None, (), (0.0, 0.0), (), "failed", note)  # fmt: skip
+    return Row(kind=one.kind, a=one.a, b=one.b, shape=x.shape, dtypes=(x.dtype.name, y.dtype.name), apart=NOWHERE,
+               limit=0.0, own=None, given=None, values=(0.0, 0.0), state="failed", note=note)  # fmt: skip
 
 
 def _with_states(rows: Sequence[Row]) -> tuple[Row, ...]:
