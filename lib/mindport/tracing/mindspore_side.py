@@ -146,24 +146,24 @@ def _arrived(keep: Callable[[Tensor], None], gradient: Tensor) -> Tensor:
 def _observe(module: nn.Cell, run: Callable[[], Any], loss: Loss | None, backward: bool, seen: Recorder) -> str:
     """Forward, loss and backward; returns what the loss is."""
     said: list[str] = []
+    weights = {name: weight for name, weight in module.parameters_and_names() if weight.requires_grad}
 
     def forward() -> Tensor:
         scalar, how = _loss(run(), loss)
         said.append(how)
-        return scalar
+        return Tensor(0.0) if scalar is None else scalar
 
-    weights = {name: weight for name, weight in module.parameters_and_names() if weight.requires_grad}
     with watch(module, seen):
         if backward and weights:
             scalar, gradients = ms.value_and_grad(forward, None, weights=list(weights.values()))()
         else:
             scalar, gradients = forward(), ()
-    if scalar is not None:
+    if said[0] != recorder.NO_LOSS:
         seen.add("loss", scalar)
-    for name, gradient in zip(weights, gradients, strict=bool(gradients)):
-        seen.add(f"grad/{name}", gradient)
-    if backward and not weights:
-        seen.skipped["grad/"] = "the loss depends on no parameter that takes a gradient"
+        for name, gradient in zip(weights, gradients, strict=False):
+            seen.add(f"grad/{name}", gradient)
+    if backward and (not weights or said[0] == recorder.NO_LOSS):
+        seen.skipped["grad/"] = recorder.NO_GRADIENTS
     return said[0]
 
 
@@ -175,7 +175,7 @@ def _loss(output: Any, loss: Loss | None) -> tuple[Tensor | None, str]:
     if own := [leaf for leaf in found if leaf.ndim == 0]:
         return own[0], recorder.OWN_LOSS
     if not found:
-        return None, "none: the module makes nothing of floating point"
+        return None, recorder.NO_LOSS
     wide = (x if x.dtype in FLOATS[2:] else x.astype(ms.float32) for x in found)
     return sum(ops.sqrt(1 + x * x).mean() for x in wide), recorder.MADE_LOSS
 

@@ -29,6 +29,8 @@ STORED = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat
 OTHER_DTYPE = "the format does not hold this dtype"
 OWN_LOSS, GIVEN_LOSS = "the scalar that the module makes", "what a function makes of the output"
 MADE_LOSS = "the mean of √(1+x²) over each output"
+NO_LOSS = "none: the module makes nothing of floating point"
+NO_GRADIENTS = "the loss depends on no parameter that takes a gradient"
 LOST = "no gradient came: the loss does not depend on it, or the value was changed in place"
 UNSEEN = "the module takes no hook on its output (in MindSpore: it has a bprop of its own)"
 

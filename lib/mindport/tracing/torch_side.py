@@ -31,7 +31,7 @@ from mindport.tracing.recorder import MOST, ROOT, Recorder, leaves
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 Loss = Callable[[Any], torch.Tensor]
-HALVES = (torch.float16, torch.bfloat16)
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def record(
@@ -159,19 +159,19 @@ def _loss(output: Any, loss: Loss | None) -> tuple[torch.Tensor | None, str]:
     """A scalar, and what it is."""
     if loss is not None:
         return loss(output), recorder.GIVEN_LOSS
-    found = [leaf for _, leaf in leaves(output) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+    found = [leaf for _, leaf in leaves(output) if isinstance(leaf, torch.Tensor) and leaf.dtype in FLOATS]
     if own := [leaf for leaf in found if leaf.ndim == 0]:
         return own[0], recorder.OWN_LOSS
     if not found:
-        return None, "none: the module makes nothing of floating point"
-    wide = (x.float() if x.dtype in HALVES else x for x in found)
+        return None, recorder.NO_LOSS
+    wide = (x.to_dense() if x.dtype in FLOATS[2:] else x.to_dense().float() for x in found)
     return sum((1 + x * x).sqrt().mean() for x in wide), recorder.MADE_LOSS
 
 
 def _gradients(module: torch.nn.Module, scalar: torch.Tensor, seen: Recorder) -> None:
     weights = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
     if not weights or not scalar.requires_grad:
-        seen.skipped["grad/"] = "the loss depends on no parameter that takes a gradient"
+        seen.skipped["grad/"] = recorder.NO_GRADIENTS
         return
     found = torch.autograd.grad(scalar, list(weights.values()), allow_unused=True)
     for name, gradient in zip(weights, found, strict=True):
