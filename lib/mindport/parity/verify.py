@@ -227,6 +227,9 @@ def _reference(
     if not Path(trace).is_dir():
         raise FileError("there is no such trace", where=trace, do=f"make it where torch is installed: {MADE_BY}")
     saved = read_trace(Path(trace))
+    if "source" not in saved.about:
+        raise FileError("this is a trace of a module, not of a Hugging Face directory", where=trace,
+                        got=saved.about.get("made_by"), do=f"make one of the directory: {MADE_BY}")  # fmt: skip
     if layers is not None and layers != saved.about["model"]["num_hidden_layers"]:
         raise UsageError("the trace has another number of layers", where=trace, got=layers,
                          expected=saved.about["model"]["num_hidden_layers"])  # fmt: skip
