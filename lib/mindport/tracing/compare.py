@@ -130,11 +130,11 @@ def _parameter(one: Pair, left: Trace, right: Trace) -> ParameterRow:
 
 def _proposals(left: Trace, right: Trace, made: Pairing) -> tuple[str, ...]:
     """By order and shape, of the modules that have no partner."""
-    sides = [
+    a, b = (
         [(split(name)[1], trace[name].shape) for name in names if split(name)[0] == "out"]
         for trace, names in ((left, made.only_a), (right, made.only_b))
-    ]
-    return propose(*sides)
+    )
+    return propose(a, b)
 
 
 def _strangers(made: Pairing, proposals: Sequence[str]) -> MappingError:

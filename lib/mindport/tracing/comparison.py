@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -127,23 +128,20 @@ class TraceComparison(Result):
         return not self.different and all(row.state == "pass" for row in self.rows)
 
     def headline(self) -> str:
+        alone = f"; {len(self.only_a)} names of A and {len(self.only_b)} of B have no partner"
+        return self._verdict() + alone * bool(self.only_a or self.only_b)
+
+    def _verdict(self) -> str:
         if self.different:
-            first = self.different[0]
-            names = some(row.a for row in self.different)
-            return f"the two do not have the same weights: {names} ({first.note})" + self._unpaired()
+            names, note = some(row.a for row in self.different), self.different[0].note
+            return f"the two do not have the same weights: {names} ({note})"
         if self.first_divergence is not None:
-            return f"first divergence: {self.first_divergence}" + self._unpaired()
+            return f"first divergence: {self.first_divergence}"
         if not self.ok:
             wrong = self.first_backward or next(row.name for row in self.rows if row.state != "pass")
-            return (
-                f"every module agrees on the way forward; the first wrong value after that is {wrong}"
-                + self._unpaired()
-            )
+            return f"every module agrees on the way forward; the first wrong value after that is {wrong}"
         worst = max(self.rows, key=_share)
-        return (
-            f"{len(self.rows)} values agree in order of execution; the nearest to its limit is {worst.name}, "
-            f"{worst.relative:.1e} (limit {worst.limit:.1e})" + self._unpaired()
-        )
+        return f"{len(self.rows)} values agree in order of execution; the nearest to its limit is {_figure(worst)}"
 
     def tables(self) -> tuple[Table, ...]:
         found = [self.around(), self.values(), self.weights(), self.unpaired(), self.names_table()]
@@ -180,22 +178,17 @@ class TraceComparison(Result):
 
     def properties(self) -> tuple[Property, ...]:
         how = f"{self.a} beside {self.b}"
-        forward = [row for row in self.rows if row.kind in ("in", "out")]
-        backward = [row for row in self.rows if row.kind in ("back", "grad")]
-        lines = [verdict("the two modules have the same weights", not self.different, how,
-                         f"{len(self.parameters) - len(self.different)} of {len(self.parameters)}")]  # fmt: skip
-        lines += [_line("each value of the forward pass agrees", forward, how)] * bool(forward)
-        lines += [_line("each gradient agrees", backward, how)] * bool(backward)
+        kinds = {"forward pass": ("in", "out"), "backward pass": ("back", "grad")}
+        rows = {name: [row for row in self.rows if row.kind in kind] for name, kind in kinds.items()}
+        lines = [_line(f"each value of the {name} agrees", group, how) for name, group in rows.items() if group]
+        if self.parameters:
+            counts = Counter(row.state for row in self.parameters)
+            said = ", ".join(f"{count} {state}" for state, count in counts.items())
+            lines.insert(0, verdict("the two modules have the same weights", not self.different, how, said))
         if alone := len(self.only_a) + len(self.only_b):
-            lines.append(
-                Property("the rest of the two traces agrees", "not verified", f"{alone} names have no partner")
-            )
+            why = f"{alone} names have no partner"
+            lines.append(Property("the rest of the two traces agrees", "not verified", why))
         return tuple(lines)
-
-    def _unpaired(self) -> str:
-        if not self.only_a and not self.only_b:
-            return ""
-        return f"; {len(self.only_a)} names of A and {len(self.only_b)} of B have no partner"
 
 
 STATES = {"equal": "pass", "reordered": "warning", "rounded": "warning", "different": "failed"}
@@ -206,30 +199,18 @@ def _share(row: Row) -> float:
     return row.relative / row.limit if row.limit else row.relative
 
 
+def _figure(row: Row) -> str:
+    return f"{row.name}, {row.relative:.1e} (limit {row.limit:.1e})"
+
+
 def _line(name: str, rows: Sequence[Row], how: str) -> Property:
     wrong = [row for row in rows if row.state != "pass"]
-    worst = max(rows, key=_share)
-    figure = (
-        f"{len(rows) - len(wrong)} of {len(rows)}; worst {worst.relative:.1e} at {worst.name} (limit {worst.limit:.1e})"
-    )
+    figure = f"{len(rows) - len(wrong)} of {len(rows)}; worst {_figure(max(rows, key=_share))}"
     return verdict(name, not wrong, how, figure)
 
 
 def _values(title: str, rows: Iterable[Row]) -> Table:
-    columns = (
-        "A",
-        "B",
-        "shape",
-        "scale",
-        "max abs",
-        "relative",
-        "limit",
-        "A's own",
-        "given",
-        "cosine",
-        "state",
-        "what",
-    )
+    columns = ("A", "B", "shape", "scale", "max abs", "relative", "limit", "own", "given", "cosine", "state", "what")
     cells = [
         (*row.names, row.shape, row.apart.scale, row.apart.error, row.relative, row.limit,
          row.own, row.given, "–" if row.apart.cosine is None else f"{row.apart.cosine:.9f}", row.state, row.note)

@@ -33,7 +33,8 @@ class Distance:
     positions: tuple[float, ...]
 
 
-NOWHERE = Distance(*[float("inf")] * 3, None, (), ())  # of shapes that differ
+INFINITE = float("inf")
+NOWHERE = Distance(INFINITE, INFINITE, INFINITE, None, (), ())  # of shapes that differ
 
 
 def distance(
@@ -71,8 +72,7 @@ def not_finite(a: np.ndarray, b: np.ndarray, real: np.ndarray | None = None) -> 
     found = (~np.isfinite(a) | ~np.isfinite(b)) & (a != b)
     if not found.any():
         return ""
-    tests = {"NaN": np.isnan, "infinite": np.isinf}
-    counts = {word: [int(test(side).sum()) for side in (a, b)] for word, test in tests.items()}
+    counts = {"NaN": [int(np.isnan(x).sum()) for x in (a, b)], "infinite": [int(np.isinf(x).sum()) for x in (a, b)]}
     said = ", ".join(f"{word} {one} in A and {other} in B" for word, (one, other) in counts.items() if one or other)
     return f"{said}, first at {tuple(int(axis[0]) for axis in np.nonzero(found))}"
 

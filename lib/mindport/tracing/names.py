@@ -155,7 +155,8 @@ def pair(a: Collection[str], b: Collection[str], rules: Sequence[Rule], aliases:
     Raises:
         MappingError: two names of A become one.
     """
-    theirs, renamed, uses = {split(name) for name in b}, {}, [0] * len(rules)
+    theirs, uses = {split(name) for name in b}, [0] * len(rules)
+    renamed: dict[tuple[str, str], str] = {}
     for name in a:
         kind, path = split(name)
         made = (kind, _renamed(path, rules, uses) if kind in KINDS else path)
@@ -168,7 +169,8 @@ def pair(a: Collection[str], b: Collection[str], rules: Sequence[Rule], aliases:
         found |= _by_alias([key for key in renamed if key not in found], theirs - found.keys())
     pairs = tuple(_pair(renamed[mine], other, rules) for mine, other in found.items())
     taken = {name for made in pairs for name in made.names}
-    return Pairing(pairs, *(tuple(name for name in names if name not in taken) for names in (a, b)), tuple(uses))
+    only_a, only_b = (tuple(name for name in names if name not in taken) for names in (a, b))
+    return Pairing(pairs, only_a, only_b, tuple(uses))
 
 
 def propose(a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]], limit: int = 8) -> tuple[str, ...]:

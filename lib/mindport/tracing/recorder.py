@@ -11,7 +11,7 @@ import dataclasses
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -148,6 +148,7 @@ class Recorder:
 
 def leaves(value: Any, part: str = "") -> Iterator[tuple[str, Any]]:
     """Every value of a nest, with its place: `[0]`, `[1][mask]`."""
+    items: Iterable[tuple[Any, Any]]
     if isinstance(value, Mapping):
         items = value.items()
     elif isinstance(value, (tuple, list)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -43,20 +44,20 @@ def _row(a: Trace, b: Trace, one: Pair, limit: Limit, padding: Padding, floor: f
     x, y = _laid_out(a[one.names[0]], one), b[one.names[1]]
     if x.shape != y.shape:
         return _misshapen(one, x, y)
-    how = {"sequence": padding.is_sequence(x.shape), "real": padding.of(x.shape),
-           "whole": floor if one.kind == "grad" else None}  # fmt: skip
+    real, whole = padding.of(x.shape), floor if one.kind == "grad" else None
+    measured = partial(distance, sequence=padding.is_sequence(x.shape), real=real, whole=whole)
     exact, reference, tried = _three(a, b, one, x, y)
-    own = None if exact is None else distance(reference, exact, **how).relative
+    own = None if exact is None else measured(reference, exact).relative
     estranged = own is not None and not is_exact(reference.dtype.name, own)
     if estranged:
         exact = own = None
-    apart = distance(tried, reference if exact is None else exact, **how)
+    apart = measured(tried, reference if exact is None else exact)
     blurred = own is not None and own * limit.own >= NOTHING
     return Row(
         kind=one.kind, a=one.a, b=one.b, shape=x.shape, dtypes=(x.dtype.name, y.dtype.name), apart=apart,
         limit=limit.of(reference.dtype.name, tried.dtype.name, own), own=own, given=None,
         values=(float(x[apart.at]), float(y[apart.at])) if x.size else (0.0, 0.0), state="pass",
-        note=not_finite(x, y, padding.of(x.shape)) or ESTRANGED * estranged or BLURRED * blurred,
+        note=not_finite(x, y, real) or ESTRANGED * estranged or BLURRED * blurred,
     )  # fmt: skip
 
 
