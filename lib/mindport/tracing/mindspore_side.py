@@ -57,13 +57,13 @@ def record(
         UsageError: no cell matches, or the record would grow too large.
         FileError: `out` cannot be written.
     """
-    seen, known = Recorder(_array, match, most), _parameters(module)
+    seen = _recorder(module, match, most)
     args, kwargs = recorder.arguments(inputs)
     args, kwargs = tuple(map(_tensor, args)), {name: _tensor(value) for name, value in kwargs.items()}
     with settled(module, seed=seed, dropout=dropout):
         how = _observe(module, lambda: module(*args, **kwargs), loss, backward, seen)
-    about = _about(module, known, seed=seed, dropout=dropout, loss=how)
-    return write_trace(seen.finish(_callable(module), **about), Path(out), overwrite=overwrite)
+    trace = seen.finish(**_settings(), seed=seed, dropout=dropout, loss=how)
+    return write_trace(trace, Path(out), overwrite=overwrite)
 
 
 @contextmanager
@@ -79,11 +79,11 @@ def recording(
     Yields:
         The recorder; `add(name, tensor)` keeps one thing more (`grad/fc.weight`: MindSpore keeps no gradients).
     """
-    seen, known = Recorder(_array, match, most), _parameters(module)
+    seen = _recorder(module, match, most)
     with settled(module, seed=seed, dropout=dropout), watch(module, seen):
         yield seen
-    about = _about(module, known, seed=seed, dropout=dropout, loss="of the caller")
-    write_trace(seen.finish(_callable(module), **about), Path(out), overwrite=overwrite)
+    trace = seen.finish(**_settings(), seed=seed, dropout=dropout, loss=recorder.CALLERS)
+    write_trace(trace, Path(out), overwrite=overwrite)
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def settled(module: nn.Cell, *, seed: int, dropout: bool) -> Iterator[None]:
     if ms.get_context("mode") == ms.GRAPH_MODE:
         raise BackendError("in Graph mode hooks do not fire, so that nothing can be recorded", got="GRAPH_MODE",
                            do="ms.set_context(mode=ms.PYNATIVE_MODE) before this")  # fmt: skip
-    modes = [(cell, cell.training) for cell in _cells(module).values()]
+    modes = [(cell, cell.training) for _, cell in module.cells_and_names()]
     with recorder.seeded(seed):
         ms.set_seed(seed)
         module.set_train(dropout)
@@ -180,27 +180,21 @@ def _loss(output: Any, loss: Loss | None) -> tuple[Tensor | None, str]:
     return sum(ops.sqrt(1 + x * x).mean() for x in wide), recorder.MADE_LOSS
 
 
-def _about(module: nn.Cell, known: dict[str, Any], **more: Any) -> dict[str, Any]:
-    classes = {path: f"{type(cell).__module__}.{type(cell).__qualname__}" for path, cell in _cells(module).items()}
-    return {
-        "made_by": f"{type(module).__qualname__}, recorded by mindport.tracing", "framework": "mindspore",
-        "device": ms.get_context("device_target"), **more, "exact": "not known: MindSpore lacks float64 operators",
-        "config": recorder.fingerprint(classes, known), "classes": classes, "parameters": known,
-    }  # fmt: skip
+def _settings() -> dict[str, Any]:
+    unknown = "not known: MindSpore lacks float64 operators"
+    return {"framework": "mindspore", "device": ms.get_context("device_target"), "exact": unknown}
 
 
 def _cells(module: nn.Cell) -> dict[str, nn.Cell]:
-    return {path or ROOT: cell for path, cell in module.cells_and_names()}
+    """All but the containers, which nobody calls."""
+    cells = ((path or ROOT, cell) for path, cell in module.cells_and_names())
+    return {path: cell for path, cell in cells if not isinstance(cell, (nn.CellList, nn.CellDict)) or path == ROOT}
 
 
-def _callable(module: nn.Cell) -> list[str]:
-    """The paths of all but the containers, which nobody calls."""
-    return [path for path, cell in _cells(module).items() if not isinstance(cell, (nn.CellList, nn.CellDict))]
-
-
-def _parameters(module: nn.Cell) -> dict[str, Any]:
-    arrays = {name: _array(weight) for name, weight in module.parameters_and_names() if weight.dtype in FLOATS}
-    return recorder.parameters({name: x for name, x in arrays.items() if isinstance(x, np.ndarray)})
+def _recorder(module: nn.Cell, match: str | None, most: int) -> Recorder:
+    seen = Recorder(_array, match, most)
+    seen.learn(_cells(module), dict(module.parameters_and_names()))
+    return seen
 
 
 def _array(value: Any) -> np.ndarray | str | None:

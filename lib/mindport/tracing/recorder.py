@@ -28,6 +28,7 @@ MOST = 4 << 30  # bytes that a record may hold in memory
 STORED = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 OTHER_DTYPE = "the format does not hold this dtype"
 OWN_LOSS, GIVEN_LOSS = "the scalar that the module makes", "what a function makes of the output"
+CALLERS = "of the caller"
 MADE_LOSS = "the mean of √(1+x²) over each output"
 NO_LOSS = "none: the module makes nothing of floating point"
 NO_GRADIENTS = "the loss depends on no parameter that takes a gradient"
@@ -49,6 +50,7 @@ class Recorder:
         order, backward: names of arrays in the order in which they were made.
         skipped: name → why it was not kept.
         calls: how often each module was called.
+        classes, parameters: what is known of the modules and their parameters.
     """
 
     array: Array
@@ -59,9 +61,21 @@ class Recorder:
     backward: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
+    classes: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     _open: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _expected: list[str] = field(default_factory=list)
     _bytes: int = 0
+
+    def learn(self, modules: Mapping[str, Any], tensors: Mapping[str, Any]) -> None:
+        """Before the run: the class at each path that can be called, and the figures of parameters and the like."""
+        self.classes = {path: f"{type(x).__module__}.{type(x).__qualname__}" for path, x in modules.items()}
+        for name, tensor in tensors.items():
+            array = self.array(tensor)
+            if isinstance(array, np.ndarray) and array.dtype.name in STORED:
+                self.parameters[name] = _figures(array)
+            else:
+                self.skipped[f"parameter {name}"] = _why_not(array)
 
     def wanted(self, paths: list[str]) -> list[str]:
         """The modules to look at: those that match, and the whole.
@@ -126,7 +140,7 @@ class Recorder:
         if order is not None:
             order.append(name)
 
-    def finish(self, paths: list[str], **about: Any) -> Trace:
+    def finish(self, **about: Any) -> Trace:
         """The trace, with all that the manifest says of the run.
 
         Raises:
@@ -138,10 +152,12 @@ class Recorder:
         self.skipped |= {f"out/{name}": UNSEEN for names in self._open.values() for name in names}
         if self.backward:
             self.skipped |= {name: LOST for name in self._expected if name not in self.trace}
-        silent = [path for path in paths if not self.calls[path]]
+        shapes = {name: [known["shape"], known["dtype"]] for name, known in self.parameters.items()}
         self.trace.about = {
-            "versions": machine.versions(), **about, "order": self.order, "backward": self.backward,
-            "skipped": self.skipped, "not_called": silent,
+            "made_by": f"{self.classes[ROOT]}, recorded by mindport.tracing", "versions": machine.versions(), **about,
+            "config": digest({"classes": self.classes, "parameters": shapes}), "classes": self.classes,
+            "parameters": self.parameters, "order": self.order, "backward": self.backward, "skipped": self.skipped,
+            "not_called": [path for path in self.wanted(list(self.classes)) if not self.calls[path]],
         }  # fmt: skip
         return self.trace
 
@@ -181,18 +197,6 @@ def seeded(seed: int) -> Iterator[None]:
         np.random.set_state(before[1])
 
 
-def parameters(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-    """What is known of each parameter afterwards: its digest, and figures that a transpose does not change."""
-    return {name: _figures(array) for name, array in arrays.items()}
-
-
-def fingerprint(classes: Mapping[str, str], known: Mapping[str, Mapping[str, Any]]) -> str:
-    """The digest of how the module is built: the class at each path, shape and dtype of each parameter."""
-    return digest(
-        {"classes": dict(classes), "parameters": {name: [x["shape"], x["dtype"]] for name, x in known.items()}}
-    )
-
-
 def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What a user calls the inputs → positional and named: a mapping is named, a tuple or list is several."""
     if isinstance(inputs, Mapping):
@@ -201,6 +205,7 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _figures(array: np.ndarray) -> dict[str, Any]:
+    """Its digest, and what a transpose does not change."""
     wide = array.astype(np.float64)
     figures = (
         {"mean": wide.mean(), "std": wide.std(), "smallest": wide.min(), "largest": wide.max()} if wide.size else {}

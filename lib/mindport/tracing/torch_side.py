@@ -60,13 +60,13 @@ def record(
         UsageError: no module matches, or the record would grow too large.
         FileError: `out` cannot be written.
     """
-    seen, known = Recorder(_array, match, most), _parameters(module)
+    seen = _recorder(module, match, most)
     call = _nested(recorder.arguments(inputs), _tensor)
     with settled(module, seed=seed, dropout=dropout):
         how = _observe(module, call, loss, backward, seen)
         said = _add_exact(module, call, loss, backward, seen) if exact and not dropout else "not asked for"
-    about = _about(module, known, seed=seed, dropout=dropout, loss=how, exact=said)
-    return write_trace(seen.finish(_callable(module), **about), Path(out), overwrite=overwrite)
+    trace = seen.finish(**_settings(module), seed=seed, dropout=dropout, loss=how, exact=said)
+    return write_trace(trace, Path(out), overwrite=overwrite)
 
 
 @contextmanager
@@ -82,15 +82,15 @@ def recording(
     Yields:
         The recorder; `add(name, tensor)` keeps one thing more.
     """
-    seen, known = Recorder(_array, match, most), _parameters(module)
+    seen = _recorder(module, match, most)
     with settled(module, seed=seed, dropout=dropout):
         with watch(module, seen):
             yield seen
         for name, weight in module.named_parameters():
             if weight.grad is not None:
                 seen.add(f"grad/{name}", weight.grad)
-    about = _about(module, known, seed=seed, dropout=dropout, loss="of the caller", exact="not asked for")
-    write_trace(seen.finish(_callable(module), **about), Path(out), overwrite=overwrite)
+    trace = seen.finish(**_settings(module), seed=seed, dropout=dropout, loss=recorder.CALLERS, exact="not asked for")
+    write_trace(trace, Path(out), overwrite=overwrite)
 
 
 @contextmanager
@@ -198,30 +198,23 @@ def _add_exact(module: torch.nn.Module, call: Call, loss: Loss | None, backward:
     return "known: the whole module in float64"
 
 
-def _about(module: torch.nn.Module, known: dict[str, Any], **more: Any) -> dict[str, Any]:
-    classes = {path: f"{type(part).__module__}.{type(part).__qualname__}" for path, part in _modules(module).items()}
+def _settings(module: torch.nn.Module) -> dict[str, Any]:
     device = next((str(weight.device) for weight in module.parameters()), "cpu")
-    return {
-        "made_by": f"{type(module).__qualname__}, recorded by mindport.tracing", "framework": "torch",
-        "device": device, **more, "config": recorder.fingerprint(classes, known), "classes": classes,
-        "parameters": known,
-    }  # fmt: skip
+    return {"framework": "torch", "device": device}
 
 
 def _modules(module: torch.nn.Module) -> dict[str, torch.nn.Module]:
-    return {path or ROOT: part for path, part in module.named_modules()}
+    """All but the containers, such as ModuleList, which nobody calls."""
+    parts = ((path or ROOT, part) for path, part in module.named_modules())
+    return {path: part for path, part in parts if type(part).forward is not torch.nn.Module.forward or path == ROOT}
 
 
-def _callable(module: torch.nn.Module) -> list[str]:
-    """The paths of all but the containers, such as ModuleList, which nobody calls."""
-    return [path for path, part in _modules(module).items() if type(part).forward is not torch.nn.Module.forward]
-
-
-def _parameters(module: torch.nn.Module) -> dict[str, Any]:
-    """Figures of each parameter, and of the buffers of floating point (a batch norm's statistics)."""
-    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    arrays = {name: _array(x) for name, x in tensors.items() if x.is_floating_point()}
-    return recorder.parameters({name: x for name, x in arrays.items() if isinstance(x, np.ndarray)})
+def _recorder(module: torch.nn.Module, match: str | None, most: int) -> Recorder:
+    """One that knows the module, its parameters and the buffers of floating point (a batch norm's statistics)."""
+    seen = Recorder(_array, match, most)
+    buffers = {name: x for name, x in module.named_buffers() if x.is_floating_point()}
+    seen.learn(_modules(module), {**dict(module.named_parameters()), **buffers})
+    return seen
 
 
 def _array(value: Any) -> np.ndarray | str | None:
