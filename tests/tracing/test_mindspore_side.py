@@ -98,6 +98,26 @@ def test_round_code_of_the_callers_own(tmp_path):
     assert read["loss"] == pytest.approx(read["out/."].mean()) and read.about["loss"] == "of the caller"
 
 
+class Compiled(nn.Cell):
+    """A construct that is a graph, with a cell inside; of this module, since jit reads the source."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Dense(4, 4)
+
+    @ms.jit
+    def construct(self, x):
+        return self.fc(x) * 2
+
+
+@pytest.mark.parametrize("path", [".", "0"])
+def test_the_cells_inside_a_jit_are_listed_as_not_called(path, tmp_path):
+    net = Compiled() if path == "." else nn.SequentialCell(Compiled(), nn.Dense(4, 2))
+    read = read_trace(record(net, X, tmp_path / "t"))
+    inner = "fc" if path == "." else "0.fc"
+    assert f"out/{path}" in read and read.about["not_called"] == [inner] and f"grad/{inner}.weight" in read
+
+
 def test_graph_mode_is_refused(tmp_path):
     ms.set_context(mode=ms.GRAPH_MODE)
     with pytest.raises(BackendError, match="hooks do not fire"):

@@ -166,8 +166,10 @@ def test_a_module_that_insists_on_float32_has_no_exact_values(tmp_path):
 def test_only_what_matches(net, tmp_path):
     read = read_trace(record(*net.build(), tmp_path / "t", match=r"norm$", backward=False))
     paths = {name.partition("/")[2].split("[")[0].split("#")[0] for name in read.about["order"]}
-    assert paths == {".", "blocks.0.norm", "blocks.1.norm"} and not any(
-        name.startswith("grad/") for name in read.arrays
+    assert (
+        paths == {".", "blocks.0.norm", "blocks.1.norm"}
+        and read.about["not_called"] == []
+        and not any(name.startswith("grad/") for name in read.arrays)
     )
     for match, message in (("nowhere", "no module has such a path"), ("(", "no regular expression")):
         with pytest.raises(UsageError, match=message):
@@ -218,3 +220,12 @@ def test_a_trace_that_is_there_stays(tmp_path):
 def test_a_seed_that_is_none(seed, tmp_path):
     with pytest.raises(UsageError, match="no seed"):
         record(linear(), X, tmp_path / "t", seed=seed)
+
+
+def test_parameters_of_every_dtype_are_known_or_said(tmp_path):
+    module = linear()
+    module.scales = nn.Parameter(torch.ones(2, dtype=torch.int8), requires_grad=False)
+    module.tiny = nn.Parameter(torch.ones(2).to(torch.float8_e4m3fn), requires_grad=False)
+    about = read_trace(record(module, X, tmp_path / "t", exact=False)).about
+    assert about["parameters"]["scales"]["dtype"] == "int8" and "tiny" not in about["parameters"]
+    assert "float8" in about["skipped"]["parameter tiny"]

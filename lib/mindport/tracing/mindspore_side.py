@@ -6,8 +6,8 @@
         loss = net(ids).mean()
         seen.add("loss", loss)
 
-In PyNative mode only: a compiled graph runs none of the hooks. What `@jit` decorates inside a cell is such a graph,
-and the cells that it calls are listed as not called. MindSpore keeps the seed that is set here, and tells nobody what
+In PyNative mode only: a compiled graph runs none of the hooks. A construct that `@jit` decorates is such a graph, and
+the cells inside are listed as not called. MindSpore keeps the seed that is set here, and tells nobody what
 it was before. A dropout that a construct calls by itself with `training=True` cannot be switched off here.
 """
 
@@ -107,7 +107,7 @@ def settled(module: nn.Cell, *, seed: int, dropout: bool) -> Iterator[None]:
 def watch(module: nn.Cell, seen: Recorder) -> Iterator[None]:
     """Hooks on the cell and those inside, for the time of the block."""
     cells, handles = _cells(module), []
-    for path in seen.wanted(list(cells)):
+    for path in _outside_graphs(cells, seen.wanted(list(cells))):
         before, after = partial(_before, seen, path), partial(_after, seen, path)
         handles.append(cells[path].register_forward_pre_hook(before, with_kwargs=True))
         handles.append(cells[path].register_forward_hook(after, with_kwargs=True))
@@ -189,6 +189,13 @@ def _cells(module: nn.Cell) -> dict[str, nn.Cell]:
     """All but the containers, which nobody calls."""
     cells = ((path or ROOT, cell) for path, cell in module.cells_and_names())
     return {path: cell for path, cell in cells if not isinstance(cell, (nn.CellList, nn.CellDict)) or path == ROOT}
+
+
+def _outside_graphs(cells: dict[str, nn.Cell], paths: list[str]) -> list[str]:
+    """Without the cells inside one whose construct `@jit` compiles: it would take their hooks into its graph."""
+    graphs = [path for path, cell in cells.items() if getattr(cell.construct, "__wrapped_by_jit__", False)]
+    inside = tuple("" if path == ROOT else f"{path}." for path in graphs)
+    return [path for path in paths if path in graphs or not path.startswith(inside)]
 
 
 def _recorder(module: nn.Cell, match: str | None, most: int) -> Recorder:
