@@ -172,6 +172,15 @@ def test_the_way_back_has_a_first_divergence_of_its_own():
     assert own.first_backward.name == "grad/w" and "own backward" in own.first_backward.says
 
 
+def test_gradients_of_two_losses_are_not_compared_and_that_is_noted():
+    a = trace(X, **{"grad/w": X, "back/fc": X, "loss": np.float32(1)})
+    a.about["loss"] = "the scalar that the module makes"
+    found = compare_traces(a, trace(X, **{"grad/w": X * 2, "back/fc": X * 2}))
+    assert found.ok and [row.kind for row in found.rows] == ["out"]
+    assert found.notes == ("gradients are of two losses, and were not compared: the scalar that the module makes; "
+                           "that of a reference",)  # fmt: skip
+
+
 def test_a_course_over_the_positions_is_said():
     ids, out = np.zeros((2, 3), np.int64), X[:, :, 0]
     other = out.copy()

@@ -90,6 +90,19 @@ def test_a_cell_with_its_own_bprop_takes_no_hook_and_that_is_said(tmp_path):
     assert "out/1" not in read and "bprop of its own" in read.about["skipped"]["out/1"] and "grad/0.weight" in read
 
 
+def test_a_value_that_no_parameter_reaches_has_no_gradient_and_that_is_said(tmp_path):
+    class Mixed(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.free = nn.Dense(4, 4), nn.ReLU()
+
+        def construct(self, x):
+            return self.fc(x) * self.free(x)
+
+    read = read_trace(record(Mixed(), X, tmp_path / "t"))
+    assert "back/fc" in read and read.about["skipped"]["back/free"].startswith("no gradient came")
+
+
 def test_round_code_of_the_callers_own(tmp_path):
     net = nn.Dense(4, 2)
     with recording(net, tmp_path / "t") as seen:

@@ -24,7 +24,7 @@ from mindport.weights.names import natural
 SAME = 1e-5  # relative: figures of the same numbers, added up in another order
 ROUNDED = 2e-2  # relative: figures of numbers that were rounded to fewer bits
 FIGURES = ("mean", "std", "smallest", "largest")
-SETTINGS = ("seed", "dropout", "loss")
+SETTINGS = ("seed", "dropout")
 
 
 def compare_traces(
@@ -56,7 +56,10 @@ def compare_traces(
     if not any(one.kind == "out" for one in values.pairs):
         raise _strangers(values, proposals)
     real, place = find_padding(left, padding), {name: n for n, name in enumerate(_execution(left))}
-    rows = measure(left, right, sorted(values.pairs, key=lambda one: place[one.names[0]]), Limit(limit), real)
+    pairs = sorted(values.pairs, key=lambda one: place[one.names[0]])
+    if _loss(left) != _loss(right):
+        pairs = [one for one in pairs if one.kind not in ("back", "grad") and one.names[0] != "loss"]
+    rows = measure(left, right, pairs, Limit(limit), real)
     return TraceComparison(
         a=_title(a, left),
         b=_title(b, right),
@@ -153,9 +156,10 @@ def _alone(values: Sequence[str], parameters: Sequence[str]) -> tuple[str, ...]:
 def _notes(left: Trace, right: Trace) -> tuple[str, ...]:
     """How the two runs differ, and what either left out."""
     a, b = left.about, right.about
-    found = [
-        f"{key}: {a[key]} in A, {b[key]} in B" for key in SETTINGS if key in a and key in b and _differ(a[key], b[key])
-    ]
+    both = [key for key in SETTINGS if key in a and key in b]
+    found = [f"{key}: {a[key]} in A, {b[key]} in B" for key in both if a[key] != b[key]]
+    if _loss(left) != _loss(right):
+        found.append(f"gradients are of two losses, and were not compared: {_loss(left)}; {_loss(right)}")
     for side, trace in (("A", left), ("B", right)):
         for key, says in (("skipped", "kept no value of"), ("not_called", "never called")):
             if names := _known(trace, key):
@@ -168,9 +172,10 @@ def _known(trace: Trace, key: str) -> list[str]:
     return list(value) if isinstance(value, (list, Mapping)) else []
 
 
-def _differ(one: Any, other: Any) -> bool:
-    """Of settings; the loss of a reference's trace is a number, and compared elsewhere."""
-    return one != other and not isinstance(one, float) and not isinstance(other, float)
+def _loss(trace: Trace) -> str:
+    """What the gradients are of; a reference's are of one layer."""
+    said = trace.about.get("loss")
+    return said if isinstance(said, str) else "that of a reference"
 
 
 def _texts(trace: Trace, key: str) -> list[str]:

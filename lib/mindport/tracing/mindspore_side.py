@@ -29,6 +29,7 @@ from mindport.tracing import recorder
 from mindport.tracing.recorder import MOST, ROOT, Recorder, leaves
 
 Loss = Callable[[Any], Tensor]
+NO_GRADIENT = "requires grad is false"  # what a value that no parameter reaches answers, and cannot be asked
 FLOATS = (ms.float16, ms.bfloat16, ms.float32, ms.float64)
 
 
@@ -134,7 +135,11 @@ def _before(seen: Recorder, path: str, cell: nn.Cell, args: Any, kwargs: Any) ->
 def _after(seen: Recorder, path: str, cell: nn.Cell, args: Any, kwargs: Any, output: Any) -> None:
     for name, tensor in seen.end(path, output):
         if tensor.dtype in FLOATS:
-            tensor.register_hook(partial(_arrived, seen.expect(name)))
+            try:
+                tensor.register_hook(partial(_arrived, seen.expect(name)))
+            except RuntimeError as error:
+                if NO_GRADIENT not in str(error):
+                    raise
 
 
 def _arrived(keep: Callable[[Tensor], None], gradient: Tensor) -> Tensor:
