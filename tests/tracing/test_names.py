@@ -71,6 +71,12 @@ def test_names_pair_once_and_the_rest_is_listed():
     assert (found.only_a, found.only_b, found.uses) == (("out/x",), ("out/y",), (2, 0))
 
 
+def test_a_name_without_a_partner_is_listed_even_where_the_other_side_has_it():
+    found = pair(["out/x", "out/y"], ["out/y"], read_rules(["y=gone", "x=y"]))
+    assert [made.names for made in found.pairs] == [("out/x", "out/y")]
+    assert (found.only_a, found.only_b) == (("out/y",), ())
+
+
 def test_two_names_that_become_one_are_refused():
     with pytest.raises(MappingError, match=r"become one name(.|\n)*out/a.0 and out/a.1"):
         pair(["out/a.0", "out/a.1"], ["out/b"], read_rules(["a.{i}=b"]))

@@ -37,7 +37,7 @@ def _forward(row: Row, classes: tuple[Mapping[str, Any], Mapping[str, Any]]) -> 
         if name == ROOT:
             return "the two were not given the same input"
         parent = name.rpartition(".")[0] or "the module itself"
-        return f"what was made before it agrees, so it is the code of {parent} before it calls {name}"
+        return f"all that was compared before it agrees, so it is the code of {parent} before it calls {name}"
     kinds = [known.get(module(path)) for known, path in zip(classes, (row.a, row.b), strict=True)]
     what = f" ({kinds[0]} beside {kinds[1]})" if all(kinds) else ""
     if row.given is None:

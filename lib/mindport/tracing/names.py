@@ -168,9 +168,9 @@ def pair(a: Collection[str], b: Collection[str], rules: Sequence[Rule], aliases:
     if aliases:
         found |= _by_alias([key for key in renamed if key not in found], theirs - found.keys())
     pairs = tuple(_pair(renamed[mine], other, rules) for mine, other in found.items())
-    taken = {name for made in pairs for name in made.names}
-    only_a, only_b = (tuple(name for name in names if name not in taken) for names in (a, b))
-    return Pairing(pairs, only_a, only_b, tuple(uses))
+    taken_a, taken_b = ({made.names[side] for made in pairs} for side in (0, 1))
+    only_a, only_b = ([name for name in names if name not in taken] for names, taken in ((a, taken_a), (b, taken_b)))
+    return Pairing(pairs, tuple(only_a), tuple(only_b), tuple(uses))
 
 
 def propose(a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]], limit: int = 8) -> tuple[str, ...]:
