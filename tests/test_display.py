@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from types import SimpleNamespace
 
 import pytest
 from matplotlib.figure import Figure
@@ -12,6 +13,7 @@ from mindport import display
 from mindport.display import widgets
 from mindport.errors import ConfigError, FileError, UsageError
 from mindport.parity.rows import Row
+from mindport.parity.steps import StepRow
 from tests.results_for_tests import Answer
 
 
@@ -215,3 +217,18 @@ def test_bars_stand_in_their_order_with_their_peer_across():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["peer: 20"]
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert display.bars({"one": 1.0}, title="t", x="ms").axes[0].get_legend() is None
+
+
+@pytest.mark.parametrize("limits", [(1e-5, 1e-5, 1e-5), (1e-5, 2e-5, 3e-5)])
+def test_two_trainings_lie_on_each_other_and_their_difference_has_an_axis_of_its_own(limits):
+    errors = (0.0, 1e-7, 3e-7)
+    rows = [StepRow("Graph", "loss", i, 3.0 - i + error, 3.0 - i, error, 1e-7, limit)
+            for i, (error, limit) in enumerate(zip(errors, limits, strict=True))]  # fmt: skip
+    figure = display.training_curves(SimpleNamespace(course=lambda quantity: rows))
+    above, below = figure.axes
+    assert (above.get_yscale(), below.get_yscale()) == ("linear", "log")
+    assert [list(line.get_ydata()) for line in above.lines] == [[3.0, 2.0, 1.0], [row.ours for row in rows]]
+    assert list(below.lines[0].get_ydata())[1:] == [1e-7, 3e-7]
+    assert any("limit" in line.get_label() for line in below.lines)
+    assert below.texts[0].get_text() == "1 exactly zero"
+    assert len(figure._repr_png_()) < 100_000

@@ -123,11 +123,11 @@ def export(options: argparse.Namespace) -> Result:
 
 
 def verify(options: argparse.Namespace) -> Result:
-    from mindport import parity
+    from mindport import debug
 
-    return parity.verify(
+    return debug.verify(
         _model(options.directory), converted=options.converted, trace=options.trace, layers=options.layers,
-        allow=tuple(options.allow), padded_vocab=options.padded_vocab,
+        allow=tuple(options.allow), padded_vocab=options.padded_vocab, steps=options.steps,
     )  # fmt: skip
 
 
@@ -145,6 +145,12 @@ def compare(options: argparse.Namespace) -> Result:
     return tracing.compare_traces(options.a, options.b, rules, limit=options.limit, padding=options.padding)
 
 
+def faultlab(options: argparse.Namespace) -> Result:
+    from mindport import debug
+
+    return debug.fault_lab(only=options.only, progress=True)
+
+
 def run(options: argparse.Namespace) -> Result:
     from mindport import run as runner
 
@@ -160,6 +166,22 @@ def bench(options: argparse.Namespace) -> Result:
     return result
 
 
+def claims(options: argparse.Namespace) -> Result:
+    from mindport import claims as ledger
+
+    return ledger.run(options.only, options.topic)
+
+
+def coverage(options: argparse.Namespace) -> Result:
+    from mindport import coverage as operators
+
+    if options.list == (options.target is not None):
+        raise UsageError(
+            "name a target, or ask for the table", do="mindport coverage PATH, or mindport coverage --list"
+        )
+    return operators.operator_table() if options.list else operators.cover(options.target, timeout=options.timeout)
+
+
 @dataclass(frozen=True)
 class Command:
     """One line of the table: what to call, what to say, what to accept."""
@@ -172,6 +194,12 @@ class Command:
 
 def _arg(*names: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     return names, options
+
+
+def _seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < float("inf"):
+        raise ValueError
+    return seconds
 
 
 _FLAG: dict[str, Any] = {"action": "store_true"}
@@ -218,12 +246,19 @@ COMMANDS = {
          _arg("--recompute", **_FLAG, help="save memory: compute the forward pass again in the backward pass")),
     ),
     "verify": Command(
-        verify, "compare the MindSpore model with transformers, layer by layer",
-        "mindport verify models/llama --layers 2",
+        verify, "compare the MindSpore model with transformers, layer by layer, and step by step",
+        "mindport verify models/llama --steps 50",
         (_arg("directory", metavar="DIR", help=_MODEL_HELP),
          _arg("--converted", type=Path, metavar="DIR", help="weights that `mindport convert` wrote"),
          _arg("--trace", type=Path, metavar="DIR", help="a saved reference, where torch is absent"),
-         _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW, _PADDED),
+         _arg("--layers", type=int, metavar="N", help="only the first N layers"),
+         _arg("--steps", type=int, default=0, metavar="N",
+              help="train both N steps as well: gradients, optimizer, losses"), _ALLOW, _PADDED),
+    ),
+    "faultlab": Command(
+        faultlab, "plant faults one by one into small models, and see whether each is found and named",
+        "mindport faultlab --only swap theta no_mask",
+        (_arg("--only", nargs="+", action="extend", default=[], metavar="NAME", help="these faults only"),),
     ),
     "trace": Command(
         trace, "write down what each module computes", "mindport trace demo.py:build --out traces/torch",
@@ -248,6 +283,22 @@ COMMANDS = {
          _arg("--quick", **_FLAG, help="tiny shapes, to see that it works; the times mean nothing"),
          _arg("--json", nargs="?", type=Path, const=True, default=False, metavar="FILE",
               help="write the result to FILE as well; without FILE, answer with one JSON object on stdout")),
+    ),
+    "claims": Command(
+        claims, "run the checks of what articles claim about MindSpore, and compare with the ledger's verdicts",
+        "mindport claims --only C019 C031",
+        (_arg("--only", nargs="+", action="extend", default=[], metavar="ID", help="these claims"),
+         _arg("--topic", nargs="+", action="extend", default=[], metavar="TOPIC",
+              help="those of a topic: environment, attention, layers, modes, weights, training, …")),
+    ),
+    "coverage": Command(
+        coverage, "which torch operators a source or a module uses, and which of them run in MindSpore here",
+        "mindport coverage modeling_llama.py",
+        (_arg("target", nargs="?", metavar="PATH_OR_MODULE",
+              help="a Python file, a directory or package.module, which is read and never executed; or "
+              "package.module:Name, a live module that is made and called"),
+         _arg("--list", **_FLAG, help="show the table of operators; nothing is tried"),
+         _arg("--timeout", type=_seconds, default=120.0, metavar="S", help="seconds for a live module")),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",

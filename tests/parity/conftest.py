@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from mindport.parity.steps import Mode
+from mindport.parity.trace import Trace, read_trace
 from tests.parity.models import MODELS, make
 
 
@@ -39,3 +42,28 @@ def case(tmp_path_factory):
 @pytest.fixture(params=MODELS)
 def any_case(request, case):
     return case(request.param)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Both trainings of one case."""
+
+    case: Case
+    reference: Trace
+    ours: Trace
+
+
+@pytest.fixture(scope="session")
+def trained(case, tmp_path_factory):
+    """(name, steps, the only mode) → Trained, each once; torch and MindSpore share the process here, as in `case`."""
+
+    @functools.cache
+    def get(name: str, steps: int, only: Mode | None = None) -> Trained:
+        from mindport.parity.ours_training import observe_training
+        from mindport.parity.reference_training import record
+
+        made = case(name)
+        reference = read_trace(record(made.source, tmp_path_factory.mktemp(name) / "training", steps=steps))
+        return Trained(made, reference, observe_training(made.converted, reference, only=only))
+
+    return get

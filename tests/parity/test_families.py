@@ -10,7 +10,7 @@ import pytest
 
 from mindport.config import DIALECTS
 from mindport.config.dialects import dialect_for
-from mindport.debug.lab import examine
+from mindport.debug import examine
 from mindport.parity.compare import first_divergence
 from mindport.parity.taps import taps
 from mindport.parity.trace import read_trace

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+from mindport.debug import faultlab
+from mindport.debug.faults import FAULTS
+from mindport.debug.faults.fault import compared
+from mindport.parity.rows import Row
+from mindport.parity.trace import Trace
 from mindport.tables import Table
+
+LESSON = ("swap", "transpose", "norm_swap", "drop_bias", "random", "float16", "gelu", "eps", "no_mask", "scale_width")
 
 OPERATORS = (
     # PyTorch                      MindSpore                              the trap
@@ -40,6 +49,24 @@ def mask_table(tokens: int = 6) -> Table:
     mask = kernel.mask(1, tokens, tokens, None).asnumpy()[0]  # (T, S)
     rows = [(f"query {i}", *("sees" if value == 0 else f"{value:.1e}" for value in row)) for i, row in enumerate(mask)]
     return Table("added to the scores", ("", *(f"key {j}" for j in range(tokens))), rows)
+
+
+def bundled_lab(name: str = "tiny-gpt2") -> faultlab.LabReport:
+    """The fault lab on a bundled model, with a few faults."""
+    return faultlab.fault_lab(only=LESSON, models=[name])
+
+
+def fingerprints(name: str = "tiny-llama") -> dict[str, Row]:
+    """Two faults of attention in a bundled model with rotary positions: the row of the first wrong value of each."""
+    with faultlab.grounds([name]) as (ground,):
+        aside = ground.converted.parent
+        found = {fault.what: fault.evidence(ground, aside).rows for fault in (FAULTS["theta"], FAULTS["no_mask"])}
+    return {what: next(row for row in rows if row.state == "failed") for what, rows in found.items()}
+
+
+def examine(converted: Path | str, reference: Trace) -> tuple[Row, ...]:
+    """Every value of the forward pass in PyNative mode, beside the reference's."""
+    return compared(Path(converted), reference)[1]
 
 
 def eps_table(eps: float, factor: float = 10.0, width: int = 256) -> Table:

@@ -7,7 +7,16 @@ and the tests imports this room.
 from mindport.display.bars import bars
 from mindport.display.code import source
 from mindport.display.faults import expect_fault
-from mindport.display.plots import error_by_layer, error_by_position, lines
+from mindport.display.plots import error_by_layer, error_by_position, lines, training_curves
 from mindport.display.widgets import explore
 
-__all__ = ["bars", "error_by_layer", "error_by_position", "expect_fault", "explore", "lines", "source"]
+__all__ = [
+    "bars",
+    "error_by_layer",
+    "error_by_position",
+    "expect_fault",
+    "explore",
+    "lines",
+    "source",
+    "training_curves",
+]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from mindport.parity.rows import Row
+    from mindport.parity.steps import StepsReport
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 MARKERS = "osD^vP"
@@ -70,7 +71,35 @@ def lines(
             black line when all are the same.
     """
     figure, axes = _start(title, x, y, log)
-    limits = limits or {}
+    _draw(axes, series, limits or {}, log)
+    return figure
+
+
+def training_curves(trained: StepsReport) -> Figure:
+    """The losses of both trainings, one over the other, and below them how far apart they are.
+
+    Args:
+        trained: what `verify(…, steps=N).training` says.
+    """
+    from mindport.display.figure import Plot
+
+    figure, course = Plot(), trained.course("loss")
+    figure.set_size_inches(7.5, 5.4)
+    above, below = figure.subplots(2, sharex=True)
+    _dress(above, "loss at each step", "", "loss in nats", log=False)
+    _draw(above, {"torch": [row.reference for row in course], "ours": [row.ours for row in course]}, {}, log=False)
+    above.lines[1].set(linestyle=":", linewidth=3, marker="")  # both are seen where they lie on each other
+    _legend(above)
+    _dress(below, "difference of the losses", "step", "nats", log=True)
+    apart = {
+        "ours from torch": [row.error for row in course],
+        "torch from float64, so far": [row.own for row in course],
+    }
+    _draw(below, apart, {"ours from torch": [row.limit for row in course]}, log=True)
+    return figure
+
+
+def _draw(axes: Axes, series: Mapping[str, Sequence[float]], limits: Mapping[str, Sequence[float]], log: bool) -> None:
     allowed = {limit for values in limits.values() for limit in values if math.isfinite(limit)}
     for index, (label, values) in enumerate(series.items()):
         color = PALETTE[index % len(PALETTE)]
@@ -83,19 +112,27 @@ def lines(
         (limit,) = allowed
         axes.axhline(limit, color="#1b1f24", linestyle="--", linewidth=1.2, label=f"limit {limit:g}")
     if len(axes.lines) > 1:
-        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))  # no line is covered
+        _legend(axes)
     if note := _undrawn(itertools.chain(series.values(), limits.values()), log):
         axes.text(1, 1.02, note, transform=axes.transAxes, ha="right", fontsize=9, color="#a40e26")
-    return figure
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))  # no line is covered
 
 
 def _start(title: str, x: str, y: str, log: bool) -> tuple[Figure, Axes]:
-    from matplotlib.ticker import MaxNLocator
-
     from mindport.display.figure import Plot
 
     figure = Plot()
     axes = figure.subplots()
+    _dress(axes, title, x, y, log)
+    return figure, axes
+
+
+def _dress(axes: Axes, title: str, x: str, y: str, log: bool) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
     axes.set(xlabel=x, ylabel=y)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -104,7 +141,6 @@ def _start(title: str, x: str, y: str, log: bool) -> tuple[Figure, Axes]:
     axes.grid(True, axis="y", color="#d8dee4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
 
 
 def _allowed(row: Row) -> float:

@@ -58,9 +58,11 @@ def compare_forward(reference: Trace, ours: Trace, limits: Limits = FLOAT32) -> 
 
 def _row(tap: Tap, reference: Trace, ours: Trace, limits: Limits) -> Row:
     expected, exact = reference[f"out/{tap.path}"], reference.exact(f"out/{tap.path}")
+    if f"local/{tap.path}" not in ours or f"out/{tap.path}" not in ours:
+        return _unlike(tap, expected.shape, "never run in ours")
     alone, whole = ours[f"local/{tap.path}"], ours[f"out/{tap.path}"]
     if alone.shape != expected.shape or whole.shape != expected.shape:
-        return _misshapen(tap, expected.shape, alone.shape)
+        return _unlike(tap, expected.shape, f"shape {expected.shape} ≠ {alone.shape}")
     assert exact is not None  # every `out/` array of a reference has one
     own, apart = metrics.relative(expected, exact), metrics.relative(alone, expected)
     limit, in_whole = limits.for_cell(own), metrics.relative(whole, expected)
@@ -89,10 +91,10 @@ def _row(tap: Tap, reference: Trace, ours: Trace, limits: Limits) -> Row:
     )
 
 
-def _misshapen(tap: Tap, expected: tuple[int, ...], got: tuple[int, ...]) -> Row:
+def _unlike(tap: Tap, expected: tuple[int, ...], why: str) -> Row:
+    """No figure can be given: infinity stands for each."""
     infinite = float("inf")
-    foreign = f"{tap.foreign}, shape {expected} ≠ {got}"
-    return Row(tap.path, foreign, expected, infinite, infinite, infinite, 0.0, 0.0, None,
+    return Row(tap.path, f"{tap.foreign}, {why}", expected, infinite, infinite, infinite, 0.0, 0.0, None,
                0.0, infinite, 0.0, infinite, None, (), "failed")  # fmt: skip
 
 

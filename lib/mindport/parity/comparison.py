@@ -152,7 +152,7 @@ class Comparison(Result):
         return Table("gradients of one layer: errors relative to the scale", columns, rows)
 
     def properties(self) -> tuple[Property, ...]:
-        return tuple(replace(line, backend=self.device) for line in self._lines())
+        return tuple(replace(line, backend=self.device) for line in (self._embedded(), *self._lines()))
 
     def _lines(self) -> tuple[Property, ...]:
         logits, limits = self.logits, self.limits
@@ -185,6 +185,13 @@ class Comparison(Result):
                     f"{self.loss:.4f}, reference {self.loss_reference:.4f}, untrained ln V {self.loss_of_nothing:.4f} "
                     f"(limit {self.loss_limit:.0e})"),
         )  # fmt: skip
+
+    def _embedded(self) -> Property:
+        """The lowest rung: the ids are one array for both, and a look-up rounds nothing."""
+        rows = [row for row in self.rows if row.path in ("embed", "position")]
+        worst = max(rows, key=lambda row: row.relative)
+        right, figure = all(row.state == "pass" for row in rows), f"{worst.relative:.1e} at {worst.path}"
+        return verdict("embeddings agree", right, "the same ids, looked up", f"{figure} (limit {worst.limit:.0e})")
 
     def _missed(self) -> Iterable[str]:
         return (f"{line.name}: no ({line.figure})" for line in self.properties() if line.state == "failed")

@@ -1,16 +1,17 @@
-"""A layer's gradients under our names: the tables that map the weights map their gradients too."""
+"""Gradients under our names: the tables that map the weights map their gradients too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from mindport.config.dialect import Dialect
 from mindport.config.model_config import ModelConfig
 from mindport.config.schema import shapes
-from mindport.errors import MappingError
+from mindport.errors import MappingError, some
 from mindport.weights.layouts import layout
+from mindport.weights.plan import table
 
 BLOCK = "blocks.{}"
 
@@ -44,3 +45,23 @@ def to_hub(
             "the layer has parameters without a row in the table", where=dialect.model_type, got=sorted(left)
         )
     return found
+
+
+def all_to_hub(
+    values: Mapping[str, np.ndarray], config: ModelConfig, dialect: Dialect
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Whatever belongs to the parameters of a whole model (gradients, moments) → (our name, the same in our layout).
+
+    Args:
+        values: by the name that the reference's class gives the parameter.
+        config: for the shapes.
+        dialect: the family's table.
+
+    Raises:
+        MappingError: a parameter has no value, or a value no parameter.
+    """
+    steps = table(dialect, config).steps
+    if odd := sorted(values.keys() ^ {step.foreign for step in steps}):
+        raise MappingError("the model and the table differ", where=dialect.model_type, got=some(odd))
+    for step in steps:
+        yield from step.parts(values[step.foreign]).items()

@@ -56,7 +56,15 @@ def text_ids(encode: Callable[[str], list[int]], config: ModelConfig) -> np.ndar
         MappingError: the tokenizer knows tokens that the embedding has no row for.
     """
     rows = [np.resize(encode(text), length(config)) for text in TEXTS]
-    ids = np.stack(rows).astype(np.int64)
+    return within(np.stack(rows).astype(np.int64), config)
+
+
+def within(ids: np.ndarray, config: ModelConfig) -> np.ndarray:
+    """The same ids.
+
+    Raises:
+        MappingError: the embedding has no row for one of them.
+    """
     if (highest := int(ids.max())) >= config.vocab_size:
         raise MappingError(
             "the tokenizer gives ids beyond the embedding",

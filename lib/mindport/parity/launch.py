@@ -14,6 +14,7 @@ from mindport.config import read_config
 from mindport.errors import BackendError
 
 NEEDED = ("torch", "transformers")
+FORWARD, TRAINING = "mindport.parity.reference", "mindport.parity.reference_training"
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -32,8 +33,9 @@ def run_reference(
     progress: bool = True,
     allow: Sequence[str] = (),
     padded_vocab: int | None = None,
+    steps: int = 0,
 ) -> Path:
-    """Write the trace of a Hugging Face directory's own transformers class.
+    """Write the trace of a Hugging Face directory's own transformers class: of a forward pass, or of a training.
 
     Args:
         directory: the Hugging Face directory.
@@ -43,6 +45,7 @@ def run_reference(
         progress: pass the process's messages on to stderr.
         allow: unknown keys of config.json that the user knows to be harmless.
         padded_vocab: rows of the embedding, where those beyond vocab_size are padding.
+        steps: train so many steps, and keep those.
 
     Raises:
         ConfigError: the configuration cannot go across.
@@ -50,10 +53,28 @@ def run_reference(
     """
     _needed()
     read_config(directory, allow, padded_vocab)  # what stops it is said here, once, before a process is started
-    command = [sys.executable, "-m", "mindport.parity.reference", "--model", str(directory), "--out", str(out)]
+    module = TRAINING if steps else FORWARD
+    command = [sys.executable, "-m", module, "--model", str(directory), "--out", str(out)]
+    command += ["--steps", str(steps)] * (steps > 0)
     command += ["--layers", str(layers)] * (layers is not None) + ["--overwrite"] * overwrite
     command += [word for key in allow for word in ("--allow", key)]
     command += [] if padded_vocab is None else ["--padded-vocab", str(padded_vocab)]
+    _finish(command, Path(directory), progress)
+    return Path(out)
+
+
+def make_tiny(names: Sequence[str], out: Path, *, progress: bool = True) -> None:
+    """Tiny random models of `mindport.parity.tiny` and their traces, as `out`/NAME/source and `out`/NAME/trace.
+
+    Raises:
+        BackendError: as in `run_reference`.
+    """
+    _needed()
+    _finish([sys.executable, "-m", "mindport.parity.reference_tiny", "--out", str(out), *names], out, progress)
+
+
+def _finish(command: list[str], where: Path, progress: bool) -> None:
+    """Run a process of the reference to its end."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                                env={**os.environ, **OFFLINE})  # fmt: skip
     assert process.stderr is not None
@@ -71,11 +92,10 @@ def run_reference(
     if process.returncode:
         raise BackendError(
             f"the reference process ended with {process.returncode}",
-            where=directory,
+            where=where,
             got=_reason(process.returncode, last),
-            do="mend what it says; to run it by itself: python -m mindport.parity.reference --model DIR --out TRACE",
+            do=f"mend what it says; to run it by itself: python -m {command[2]} --help",
         )
-    return Path(out)
 
 
 def _reason(code: int, last: str) -> str:

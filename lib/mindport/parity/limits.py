@@ -17,6 +17,7 @@ Measured with `mindport verify` (SmolLM2-135M and the bundled models, 2 cores):
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Limits:
         cell: relative error of a cell, a layer or the residual stream.
         logits: absolute error of the logits from their exact value.
         gradient: error of a gradient over its largest value.
-        loss: absolute error of the loss at step 0, in nats.
+        loss: absolute error of the loss of a step, in nats.
+        rate: error of the learning rate over the largest one.
         own, own_logits: so many times the reference's own error is always allowed, inside and at the logits.
     """
 
@@ -35,6 +37,7 @@ class Limits:
     logits: float = 1e-4
     gradient: float = 1e-5
     loss: float = 1e-5
+    rate: float = 1e-6
     own: float = 8.0
     own_logits: float = 4.0
 
@@ -49,6 +52,11 @@ class Limits:
     def for_loss(self, own: float) -> float:
         """The absolute error allowed for the loss."""
         return max(self.loss, self.own * own)
+
+    def for_step(self, quantity: Literal["loss", "norm", "lr"], own: float) -> float:
+        """The error allowed for a figure of a training step."""
+        fixed = {"loss": self.loss, "norm": self.gradient, "lr": self.rate}[quantity]
+        return max(fixed, self.own * own)
 
     def for_logits(self, own: float) -> float:
         """The absolute error allowed at the logits."""

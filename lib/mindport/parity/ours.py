@@ -62,7 +62,7 @@ def observe(directory: Path, reference: Trace, *, forward_only: bool = False, sa
             "seconds": seconds,
         }
     )
-    with _modes() as switch, _clock(seconds, say) as phase:
+    with modes() as switch, clock(seconds, say) as phase:
         phase("load")
         switch(ms.PYNATIVE_MODE)
         model = load_model(directory, layers=about["model"]["num_hidden_layers"]).set_train(False)
@@ -170,6 +170,8 @@ def _watch(
         return keep
 
     for tap in watched.values():
+        if not {tap.cell, tap.seen_at[0] if tap.seen_at else tap.cell} <= cells.keys():
+            continue  # our configuration has no such cell; the comparison says that it was never run
         if tap.seen_at:
             handles.append(cells[tap.seen_at[0]].register_forward_pre_hook(before(tap)))
         else:
@@ -182,7 +184,7 @@ def _watch(
 
 
 @contextmanager
-def _modes() -> Iterator[Callable[[int], None]]:
+def modes() -> Iterator[Callable[[int], None]]:
     """A switch of the execution mode; afterwards the mode is what it was."""
     before = ms.get_context("mode")
     try:
@@ -194,7 +196,7 @@ def _modes() -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def _clock(seconds: dict[str, float], say: Say) -> Iterator[Say]:
+def clock(seconds: dict[str, float], say: Say) -> Iterator[Say]:
     """A call names the phase that begins; `seconds` gets how long each took."""
     began: list[tuple[str, float]] = []
 

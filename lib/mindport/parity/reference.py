@@ -14,7 +14,7 @@ import copy
 import platform
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,15 +66,13 @@ def record(
         allow: unknown keys of config.json that the user knows to be harmless.
         padded_vocab: rows of the embedding, where those beyond vocab_size are padding.
     """
-    torch.manual_seed(SEED)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    settle()
     report = read_config(directory, allow, padded_vocab)
     config, dialect = cut(report.model, layers), report.dialect
     model = load(directory, dialect, config)
     rotary = copy.deepcopy(_rotary(model))  # asked for long sequences, dynamic scaling stays long
     ids, made_from = tokens(directory, config)
-    trace = Trace(_about(directory, config, made_from))
+    trace = Trace(describe(directory, config, made_from))
     trace.add("ids", ids)
     trace.add("greedy", _greedy(model, config, torch.from_numpy(ids)))
     _observe(trace, model, config, dialect, torch.from_numpy(ids))
@@ -83,6 +81,13 @@ def record(
     for length in rotation.lengths(report.model):
         trace.add(rotation.name(length), _angles(rotary, length))
     return write_trace(trace, out, overwrite=overwrite)
+
+
+def settle() -> None:
+    """One seed, and no word of transformers on stderr."""
+    torch.manual_seed(SEED)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
 
 
 def load(directory: Path, dialect: Dialect, config: ModelConfig) -> Any:
@@ -132,15 +137,23 @@ def _angles(rotary: Any, length: int) -> np.ndarray:
 
 
 def tokens(directory: Path, config: ModelConfig) -> tuple[np.ndarray, str]:
-    """The ids to feed, and where they come from; a text of unknown tokens only would show next to nothing."""
+    """The ids to feed, and where they come from."""
+    ids, why = encoded(directory, config, lambda encode: text_ids(encode, config))
+    return (random_ids(config), f"random ids, seed {SEED}: {why}") if ids is None else (ids, "two texts")
+
+
+def encoded(
+    directory: Path, config: ModelConfig, make: Callable[[Callable[[str], list[int]]], np.ndarray]
+) -> tuple[np.ndarray | None, str]:
+    """What `make` gets out of the model's tokenizer; or None, and why there is no use in it: a text of unknown tokens
+    only would show next to nothing."""
     if not has_tokenizer(directory):
-        return random_ids(config), f"random ids, seed {SEED}: the model has no tokenizer"
+        return None, "the model has no tokenizer"
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-    ids = text_ids(lambda text: tokenizer(text, add_special_tokens=False)["input_ids"], config)
+    ids = make(lambda text: tokenizer(text, add_special_tokens=False)["input_ids"])
     if (different := len(np.unique(ids))) < min(DIFFERENT, config.vocab_size):
-        why = f"its tokenizer makes only {different} different tokens of two texts"
-        return random_ids(config), f"random ids, seed {SEED}: {why}"
-    return ids, "two texts"
+        return None, f"its tokenizer makes only {different} different tokens of the text"
+    return ids, ""
 
 
 def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, ids: torch.Tensor) -> None:
@@ -150,8 +163,8 @@ def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, id
     block = model.get_submodule(watched[f"blocks.{layer}"].module)
     call = seen.calls[watched[f"blocks.{layer}"].module]
     gradients = to_hub(_gradients(block, call), config, dialect, layer)
-    _check_finite({**{path: value.numpy() for path, value in seen.values.items()}, **gradients})
-    _widen(model)
+    check_finite({**{path: value.numpy() for path, value in seen.values.items()}, **gradients})
+    widen(model)
     with Float64():
         exact = _each_again(model, watched, seen.calls)
         far = _forward(model, {path: tap for path, tap in watched.items() if is_residual(path)}, ids)
@@ -171,7 +184,7 @@ def _observe(trace: Trace, model: Any, config: ModelConfig, dialect: Dialect, id
     }
 
 
-def _widen(model: Any) -> None:
+def widen(model: Any) -> None:
     """float64 weights; GPT-2's own upcast, which insists on float32, has nothing left to do."""
     model.double()
     for module in model.modules():
@@ -179,7 +192,7 @@ def _widen(model: Any) -> None:
             module.reorder_and_upcast_attn = False
 
 
-def _check_finite(values: Mapping[str, np.ndarray]) -> None:
+def check_finite(values: Mapping[str, np.ndarray]) -> None:
     """Beside NaN everything is right: a limit that follows the reference's own error would let all pass.
 
     Raises:
@@ -279,7 +292,8 @@ def _double(value: Any) -> Any:
     return tuple(map(_double, value)) if isinstance(value, tuple) else value
 
 
-def _about(directory: Path, config: ModelConfig, made_from: str) -> dict[str, Any]:
+def describe(directory: Path, config: ModelConfig, made_from: str) -> dict[str, Any]:
+    """What the manifest of every trace of the reference says."""
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     versions |= {"transformers": transformers.__version__, "numpy": np.__version__}
     return {
@@ -294,17 +308,26 @@ def _about(directory: Path, config: ModelConfig, made_from: str) -> dict[str, An
 
 def main(argv: list[str] | None = None) -> int:
     """The command line of the process."""
-    parser = argparse.ArgumentParser(prog="python -m mindport.parity.reference", description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, required=True, help="a Hugging Face directory")
-    parser.add_argument("--out", type=Path, required=True, help="the trace to write, a directory")
-    parser.add_argument("--layers", type=int, help="keep the first N layers")
-    parser.add_argument("--overwrite", action="store_true", help="replace a trace that is there")
-    parser.add_argument("--allow", action="append", default=[], metavar="KEY", help="an unknown key to let pass")
-    parser.add_argument("--padded-vocab", type=int, metavar="N", help="rows of the embedding, where it is padded")
-    given = parser.parse_args(argv)
+    return answer(parser("mindport.parity.reference", __doc__), record, argv)
+
+
+def parser(module: str, says: str) -> argparse.ArgumentParser:
+    """What every process of the reference is told."""
+    made = argparse.ArgumentParser(prog=f"python -m {module}", description=says.splitlines()[0])
+    made.add_argument("--model", dest="directory", type=Path, required=True, help="a Hugging Face directory")
+    made.add_argument("--out", type=Path, required=True, help="the trace to write, a directory")
+    made.add_argument("--layers", type=int, help="keep the first N layers")
+    made.add_argument("--overwrite", action="store_true", help="replace a trace that is there")
+    made.add_argument("--allow", action="append", default=[], metavar="KEY", help="an unknown key to let pass")
+    made.add_argument("--padded-vocab", type=int, metavar="N", help="rows of the embedding, where it is padded")
+    return made
+
+
+def answer(told: argparse.ArgumentParser, make: Callable[..., Path], argv: list[str] | None) -> int:
+    """Call `make` with what the process was told; what fails ends it with one line that says why."""
+    given = vars(told.parse_args(argv))
     try:
-        print(record(given.model, given.out, layers=given.layers, overwrite=given.overwrite, allow=given.allow,
-                     padded_vocab=given.padded_vocab))  # fmt: skip
+        print(make(**given))
     except Exception as error:  # transformers and torch raise whatever they met
         if not isinstance(error, MindPortError):
             traceback.print_exc()

@@ -39,6 +39,8 @@ VERSION = 2
 MANIFEST, ARRAYS = "trace.json", "arrays.safetensors"
 MADE_BY = "mindport trace DIR --out TRACE"  # or FILE.py:FUNCTION in the place of DIR
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)  # by name, NumPy may know it as another library's
+TRAINING = "training"  # the folder of a trace in which that of a training may lie
+TRAINED_BY = f"python -m mindport.parity.reference_training --model DIR --out TRACE/{TRAINING} --steps N"
 
 
 @dataclass

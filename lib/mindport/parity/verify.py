@@ -15,20 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from mindport.config.locate import is_reachable
 from mindport.errors import BackendError, FileError, UsageError
 from mindport.parity.compare import compare
 from mindport.parity.comparison import Comparison
 from mindport.parity.identity import identity, same_model
 from mindport.parity.inventory import Inventory, take
-from mindport.parity.launch import run_reference
-from mindport.parity.trace import MADE_BY, Trace, read_trace
+from mindport.parity.origin import Origin
+from mindport.parity.steps import StepsReport
+from mindport.parity.trace import Trace
+from mindport.parity.training import compare_training
 from mindport.results import Property
 from mindport.tables import Table
 from mindport.weights.manifest import NAME as MANIFEST
 from mindport.weights.manifest import Manifest, read_manifest
 
 COMPILE = "Graph, compile"
+Look = Callable[[Path, Trace, Trace, Comparison], object]  # directory that was run, reference, ours, what came out
+LookAtTraining = Callable[[Trace, Trace, StepsReport], object]  # reference, ours, what came out
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class VerifyReport(Comparison):
         continuations: each row's, in both.
         seconds: by phase.
         versions: of the reference's packages and of MindSpore.
+        training: both trained alike; None when that was not asked for.
     """
 
     inventory: Inventory
@@ -66,6 +70,7 @@ class VerifyReport(Comparison):
     continuations: tuple[Continuation, ...]
     seconds: dict[str, float]
     versions: dict[str, str]
+    training: StepsReport | None = None
 
     @property
     def compile_seconds(self) -> float:
@@ -74,12 +79,14 @@ class VerifyReport(Comparison):
 
     @property
     def ok(self) -> bool:
-        return super().ok and self.inventory.ok
+        return super().ok and self.inventory.ok and (self.training is None or self.training.ok)
 
     def headline(self) -> str:
         said = super().headline()
         if super().ok and not self.inventory.ok:
             said = "right on the tokens that were fed, but " + "; ".join(self.inventory.faults())
+        if self.training is not None:
+            said += f"; {self.training.headline()}"
         return said + f" (the first {self.layers_compared} of {self.layers_of} layers)" * self.is_partial
 
     @property
@@ -90,10 +97,13 @@ class VerifyReport(Comparison):
     def properties(self) -> tuple[Property, ...]:
         rest = f"the first {self.layers_compared} of {self.layers_of} layers were run"
         left_out = Property("the layers after that agree", "not verified", rest, backend=self.device)
-        return (*super().properties(), *self.inventory.properties(), *([left_out] if self.is_partial else []))
+        trained = () if self.training is None else self.training.properties()
+        partly = (left_out,) * self.is_partial
+        return (*super().properties(), *self.inventory.properties(), *trained, *partly)
 
     def tables(self) -> tuple[Table, ...]:
-        return (*super().tables(), self.inventory.table(), self.texts(), self.times())
+        trained = () if self.training is None else self.training.tables()
+        return (*super().tables(), self.inventory.table(), self.texts(), *trained, self.times())
 
     def texts(self) -> Table:
         """What both sides write."""
@@ -116,6 +126,9 @@ def verify(
     progress: bool = True,
     allow: Sequence[str] = (),
     padded_vocab: int | None = None,
+    look: Look = lambda *_: None,
+    steps: int = 0,
+    look_at_training: LookAtTraining = lambda *_: None,
 ) -> VerifyReport:
     """Hold a converted model against the transformers class it came from.
 
@@ -123,12 +136,16 @@ def verify(
         directory: a Hugging Face directory, which is converted and is the reference; or a MindPort directory, whose
             manifest says where its reference is.
         converted: a MindPort directory to try instead of a fresh conversion.
-        trace: a saved trace of the reference; torch and transformers are then not needed.
+        trace: a saved trace of the reference; torch and transformers are then not needed. That of a training lies in
+            its folder `training`.
         layers: compare the first so many layers.
         progress: say the phases on stderr.
         allow: unknown keys of config.json that the user knows to be harmless; those that the conversion was told are
             known already.
         padded_vocab: rows of the embedding, where those beyond vocab_size are padding; a conversion knows it already.
+        look: is shown both traces and their comparison while they are there.
+        steps: train both so many steps, from the same weights and batches, and compare those too.
+        look_at_training: is shown both trainings and their comparison.
 
     Raises:
         ConfigError: the configuration cannot go across.
@@ -137,6 +154,7 @@ def verify(
         UsageError: the arguments do not fit together.
     """
     directory, seconds = Path(directory), {}
+    _check_steps(steps)
     with tempfile.TemporaryDirectory(prefix="mindport-verify-") as aside, _timed(seconds, progress) as phase:
         source, tried = _places(directory, converted)
         if tried is None:
@@ -144,17 +162,20 @@ def verify(
                 tried = _convert(source, Path(aside) / "converted", allow, padded_vocab)
         manifest = read_manifest(tried)
         _check_padding(padded_vocab, manifest, tried)
+        saved, known = None if trace is None else Path(trace), (*allow, *manifest.allowed)
+        origin = Origin(source, saved, layers, known, manifest.model.padded_vocab, progress)
         with phase("reference"):
-            reference = _reference(
-                source, trace, layers, Path(aside) / "trace", progress, [*allow, *manifest.allowed],
-                manifest.model.padded_vocab,
-            )  # fmt: skip
-        same_model(reference.about["source"], tried)
+            reference = origin.forward(Path(aside))
+            trained = origin.training(Path(aside), steps, reference) if steps else None
+        for each in filter(None, (reference, trained)):
+            same_model(each.about["source"], tried)
         decode = _decoder(tried)  # what it refuses is said before the long part
         ours = _observe(tried, reference, progress)
         with phase("compare"):
             compared, inventory = compare(reference, ours), take(tried, reference, ours)
+        look(tried, reference, ours, compared)
         texts = _continuations(decode, reference, ours)
+        training = verify_training(tried, trained, progress, look_at_training) if trained else None
     return VerifyReport(
         **{field.name: getattr(compared, field.name) for field in dataclasses.fields(compared)},
         inventory=inventory,
@@ -165,9 +186,35 @@ def verify(
         tokens=reference["ids"].shape,
         fed=reference.about["tokens"],
         continuations=texts,
-        seconds={**seconds, **ours.about["seconds"]},
+        seconds={**seconds, **ours.about["seconds"], **(training.seconds if training else {})},
         versions={**reference.about["versions"], **ours.about["versions"]},
+        training=training,
     )
+
+
+def verify_training(
+    converted: Path | str, reference: Trace, progress: bool = True, look: LookAtTraining = lambda *_: None
+) -> StepsReport:
+    """Train a converted model as the reference was trained, and compare.
+
+    Args:
+        converted: a MindPort directory.
+        reference: the trace of a training, as `run_reference(…, steps=N)` writes it.
+        progress: say the phases on stderr.
+        look: is shown both traces and their comparison.
+
+    Raises:
+        FileError: a directory is missing or damaged, or the trace is of another model.
+        BackendError: MindSpore is missing or refuses.
+    """
+    _mindspore()
+    from mindport.parity.ours_training import observe_training
+
+    same_model(reference.about["source"], Path(converted))
+    ours = observe_training(Path(converted), reference, say=_teller(progress))
+    compared = compare_training(reference, ours)
+    look(reference, ours, compared)
+    return compared
 
 
 def converted_for(directory: Path | str, out: Path | str, allow: Sequence[str] = ()) -> Path:
@@ -207,41 +254,31 @@ def _convert(source: Path, target: Path, allow: Sequence[str], padded_vocab: int
     return target
 
 
+def _check_steps(steps: int) -> None:
+    if steps < 0:
+        raise UsageError("so many steps cannot be trained", where="steps", got=steps, expected="0 or more")
+
+
 def _check_padding(declared: int | None, manifest: Manifest, tried: Path) -> None:
     if declared not in (None, manifest.model.padded_vocab):
         raise UsageError("the weights were converted with another padding", where=tried, got=declared,
                          expected=manifest.model.padded_vocab, do="convert them again, or leave it out")  # fmt: skip
 
 
-def _reference(
-    source: Path, trace: Path | str | None, layers: int | None, aside: Path, progress: bool, allow: Sequence[str],
-    padded_vocab: int | None,
-) -> Trace:  # fmt: skip
-    """The saved trace, or a fresh one."""
-    if trace is None:
-        if not is_reachable(source):
-            raise FileError("the reference's directory is gone", where=source, do="pass a saved trace with --trace")
-        return read_trace(run_reference(
-            source, aside, layers=layers, progress=progress, allow=allow, padded_vocab=padded_vocab
-        ))  # fmt: skip
-    if not Path(trace).is_dir():
-        raise FileError("there is no such trace", where=trace, do=f"make it where torch is installed: {MADE_BY}")
-    saved = read_trace(Path(trace))
-    if "source" not in saved.about:
-        raise FileError("this is a trace of a module, not of a Hugging Face directory", where=trace,
-                        got=saved.about.get("made_by"), do=f"make one of the directory: {MADE_BY}")  # fmt: skip
-    if layers is not None and layers != saved.about["model"]["num_hidden_layers"]:
-        raise UsageError("the trace has another number of layers", where=trace, got=layers,
-                         expected=saved.about["model"]["num_hidden_layers"])  # fmt: skip
-    return saved
-
-
 def _observe(tried: Path, reference: Trace, progress: bool) -> Trace:
-    if importlib.util.find_spec("mindspore") is None:
-        raise BackendError("MindSpore is not installed", where=sys.executable, do="pip install 'mindspore==2.10.*'")
+    _mindspore()
     from mindport.parity.ours import observe
 
-    return observe(tried, reference, say=_say if progress else lambda phase: None)
+    return observe(tried, reference, say=_teller(progress))
+
+
+def _mindspore() -> None:
+    if importlib.util.find_spec("mindspore") is None:
+        raise BackendError("MindSpore is not installed", where=sys.executable, do="pip install 'mindspore==2.10.*'")
+
+
+def _teller(progress: bool) -> Callable[[str], Any]:
+    return _say if progress else lambda phase: None
 
 
 def _continuations(

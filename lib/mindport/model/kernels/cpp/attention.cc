@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int64_t QUERIES = 64, KEYS = 128, COLUMNS = QUERIES / LANES;
+constexpr int64_t QUERIES = 128, KEYS = 128, COLUMNS = QUERIES / LANES;
 constexpr int64_t FEW = 4;     // queries: up to so many are taken one by one
 constexpr int64_t CHUNK = 16;  // keys, where some are hidden: hidden vectors are left out chunk by chunk
 
@@ -34,10 +34,12 @@ struct Attend {
     for (int c = 0; c < COLUMNS; c++) top[c] = splat(-FLT_MAX), total[c] = splat(0.f);
   }
 
-  // Keys [key, key + n), all seen by all queries.
-  void whole(int64_t key, int64_t n) {
+  // Keys [key, key + n), all seen by all queries; the `next` ones after them are asked for meanwhile.
+  void whole(int64_t key, int64_t n, int64_t next) {
+    prefetch(k.from(key + n), next, p.dim);
     multiply<ACROSS, SET>(k.from(key), q, weights, n, columns, p.dim);
     for (int64_t c = 0; c < columns; c++) softmax(c, n);
+    prefetch(v.from(key + n), next, p.dim);
     multiply<DOWN, ADD>(together(v.from(key), n, p.dim, room), weights, sums, p.dim, columns, n);
   }
 
@@ -125,7 +127,7 @@ void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t
     const bool whole = key >= all.begin && key < all_end;
     const int64_t stop = key < std::min(all.begin, all_end) ? all.begin : whole ? all_end : some.end;
     n = std::min(KEYS, stop - key);
-    whole ? block.whole(key, n) : block.edge(key, n, p.band(begin, key));
+    whole ? block.whole(key, n, std::min(KEYS, some.end - key - n)) : block.edge(key, n, p.band(begin, key));
   }
   block.finish(out, log_sum, end - begin);
 }

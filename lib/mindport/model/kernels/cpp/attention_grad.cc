@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int64_t QUERIES = 64, KEYS = 64, COLUMNS = KEYS / LANES;
+constexpr int64_t QUERIES = 64, KEYS = 128, COLUMNS = KEYS / LANES;
 constexpr int64_t CHUNK = 24;  // queries, where some keys are hidden: hidden vectors are left out chunk by chunk
 
 struct Tensors {

@@ -1,0 +1,68 @@
+"""The ledger as a page: `python -m mindport.claims.page > docs/claims.md`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from mindport.claims.ledger import LEDGER, VERDICTS, Claim, Ledger, read_ledger
+from mindport.claims.report import counts
+
+COMMAND = "python -m mindport.claims.page > docs/claims.md"
+HEAD = ("claim", "it says", "verdict", "what to do", "checked by, and seen on")
+
+
+def page(ledger: Ledger) -> str:
+    """The page, as Markdown."""
+    claims = ledger.claims
+    checked = sum(bool(claim.check) for claim in claims)
+    return "\n".join(
+        [
+            "# What articles claim, and what is so",
+            "",
+            f"Written by `{COMMAND}` from `{LEDGER}`; a test holds the page to it.",
+            "",
+            f"{len(claims)} claims about moving a GPT-style model to MindSpore: {counts(claims)}. {checked} have a "
+            "check, a few lines that do the thing; `mindport claims` runs them all, compares what it sees with the "
+            "verdict here, and exits with 1 where a version has changed one. `mindport claims --only C024` shows what "
+            "a check saw. The others say why they cannot run on this machine.",
+            "",
+            *_table(("topic", "claims", "checked", *VERDICTS), _totals(ledger)),
+            *(line for name, title in ledger.topics.items() for line in _topic(name, title, claims)),
+        ]
+    )
+
+
+def _totals(ledger: Ledger) -> list[list[object]]:
+    rows = []
+    for name, title in {**ledger.topics, "": "all"}.items():
+        claims = [claim for claim in ledger.claims if name in ("", claim.topic)]
+        found = Counter(claim.verdict for claim in claims)
+        checked = sum(bool(claim.check) for claim in claims)
+        rows.append([title, len(claims), checked, *(found[verdict] for verdict in VERDICTS)])
+    return rows
+
+
+def _topic(name: str, title: str, claims: Sequence[Claim]) -> list[str]:
+    return [f"## {title}", "", *_table(HEAD, [_row(claim) for claim in claims if claim.topic == name])]
+
+
+def _row(claim: Claim) -> list[object]:
+    here = f"; here: {claim.here}" if claim.here else ""
+    how = f"`--only {claim.id}`: {claim.seen_on}" if claim.check else f"not run: {claim.why_not}"
+    return [claim.id, claim.claim, f"{claim.verdict}{here}", claim.practice or "–", how]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return [*("| " + " | ".join(map(_cell, line)) + " |" for line in lines), ""]
+
+
+def _cell(value: object) -> str:
+    return re.sub(r"\s+", " ", str(value)).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(read_ledger()))

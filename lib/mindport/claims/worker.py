@@ -1,0 +1,80 @@
+"""A process that runs checks: a JSON request a line on stdin, a JSON answer a line on stdout.
+
+    {"name": "C024", "source": "…", "set_up": "block", "set_up_source": "…"}  → {"seen": {"4-D works": true}}
+
+A check that raises answers {"error": "TypeError: …"}. The process ends with its stdin; it runs in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+import types
+from typing import IO, Any
+
+from mindport.claims.snippet import answer, run_snippet
+
+LONGEST = 160  # characters of a message
+ECHOES = 20  # operations; five were seen to raise the error of an earlier one
+
+
+def main() -> int:
+    """Answer until stdin ends."""
+    answers = _own_stdout()
+    set_ups: dict[str, types.ModuleType] = {}
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line), set_ups)), file=answers, flush=True)
+    return 0
+
+
+def _answer(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> dict[str, Any]:
+    try:
+        module = run_snippet(request["name"], request["source"], _given(request, set_ups))
+        return {"seen": answer(module)}
+    except BaseException as error:  # a check may even call sys.exit
+        traceback.print_exc()
+        return {"error": one_line(error)}
+    finally:
+        settle()
+
+
+def one_line(error: BaseException) -> str:
+    """The kind of an error and the first line of what it says."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" -")]
+    return f"{type(error).__name__}: {(lines or ['no message'])[0]}"[:LONGEST]
+
+
+def _given(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> dict[str, object]:
+    """The names that the set-up of this check made; it runs once."""
+    name = request["set_up"]
+    if not name:
+        return {}
+    if name not in set_ups:
+        set_ups[name] = run_snippet(f"set_up_{name}", request["set_up_source"])
+    return {key: value for key, value in vars(set_ups[name]).items() if not key.startswith("__")}
+
+
+def settle() -> None:
+    """Leave PyNative mode to what comes next, and no error: MindSpore raises one again at several later operations."""
+    if (mindspore := sys.modules.get("mindspore")) is None:
+        return
+    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+    for _ in range(ECHOES):
+        try:
+            (mindspore.Tensor([1.0]) + 1.0).asnumpy()
+            return
+        except Exception:
+            continue
+
+
+def _own_stdout() -> IO[str]:
+    """Stdout for the answers alone: what frameworks print, from Python or C++, goes to stderr."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,11 @@
+"""What is wrong with a model that its reference disagrees with: causes, in order, each with its evidence.
+
+engine        evidence in, ranked causes out
+forward       the forward pass: from the first wrong value, every mistake that could have made it
+training      the training steps
+cells         a GPT in NumPy, each part of which can be computed wrongly
+"""
+
+from mindport.debug.diagnosis.engine import Cause, Diagnosis, Evidence, diagnose
+
+__all__ = ["Cause", "Diagnosis", "Evidence", "diagnose"]

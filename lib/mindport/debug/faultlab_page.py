@@ -1,0 +1,59 @@
+"""The page of the fault lab: `python -m mindport.debug.faultlab_page > docs/fault-lab.md` runs all of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from mindport.debug.faultlab import COARSE, FIRST, TOP, LabReport, Trial, fault_lab
+
+COMMAND = "python -m mindport.debug.faultlab_page > docs/fault-lab.md"
+COLUMNS = ("planted", "what was done wrong", "model", "first wrong value", "named", "rank")
+
+
+def page(report: LabReport) -> str:
+    """The page, as Markdown."""
+    clean = [(clean.model, ", ".join(clean.alarms) or "nothing") for clean in report.clean]
+    return "\n".join([
+        f"# The fault lab\n\nWritten by `{COMMAND}`, which plants every fault and diagnoses it; tests hold the page to "
+        "the faults and to what is named.\n",
+        "Each is a mistake that has shipped somewhere. Names, shapes and digests are right; the comparison with "
+        "transformers, module by module, sees the first wrong value, and the diagnosis looks for the mistake that "
+        "makes *exactly* this value of the reference's own numbers. It does not know what was planted.\n",
+        rates(report) + "\n",
+        "The last two columns are what coarser checks would have said: the cosine of the logits, and the share of "
+        "positions at which the most likely next token is still the right one.\n",
+        _table((*COLUMNS, *COARSE), [(*row(trial), *trial.coarse) for trial in report.trials]),
+        "## Without a fault\n",
+        _table(("model", "found"), clean),
+    ])  # fmt: skip
+
+
+def rates(report: LabReport) -> str:
+    """How many were named, and what is asked for."""
+    count, alarms = len(report.trials), sum(bool(clean.alarms) for clean in report.clean)
+    return (
+        f"{len({trial.planted for trial in report.trials})} faults, {count} trials: {report.first} named first "
+        f"({report.first / count:.0%}, at least {FIRST:.0%}), {report.top} among the first {TOP} "
+        f"({report.top / count:.0%}, all); {alarms} false alarms in {len(report.clean)} models without a fault."
+    )
+
+
+def row(trial: Trial) -> tuple[str, ...]:
+    """The part of a line that is the same on every machine."""
+    first = trial.named[0] if trial.named else "nothing"
+    return f"`{trial.planted}`", trial.what, trial.model, f"`{trial.found}`", f"`{first}`", str(trial.rank or "–")
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(line(cells) for cells in lines) + "\n"
+
+
+def line(cells: Sequence[str]) -> str:
+    """A line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(fault_lab(progress=True)))
