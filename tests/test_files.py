@@ -15,7 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindport.errors import FileError
-from mindport.files import MARK, atomic_directory, atomic_file, read_json, sha256, sweep, write_json, write_text
+from mindport.files import (
+    MARK,
+    atomic_directory,
+    atomic_file,
+    check_writable,
+    read_json,
+    sha256,
+    sweep,
+    write_json,
+    write_text,
+)  # fmt: skip
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -83,6 +93,15 @@ def test_a_full_disk_is_one_error_with_the_path(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="No space left"), atomic_directory(tmp_path / "folder") as aside:
         (aside / "b").touch()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_is_looked_at_before_the_work(tmp_path):
+    check_writable(tmp_path / "new" / "file.json")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "new", tmp_path / "file" / "below.json", tmp_path / ("x" * 300) / "file.json"):
+        with pytest.raises(FileError):
+            check_writable(path)
 
 
 def test_a_parent_that_is_a_file_is_a_file_error(tmp_path):

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 import mindport
 from mindport.errors import BackendError, FileError, MindPortError, UsageError
-from mindport.files import write_json
+from mindport.files import check_writable, write_json
 from mindport.results import Result, plain
 from mindport.tables import LIMIT
 
@@ -160,6 +160,8 @@ def run(options: argparse.Namespace) -> Result:
 def bench(options: argparse.Namespace) -> Result:
     from mindport import tuning
 
+    if isinstance(options.json, Path):
+        check_writable(options.json)  # minutes before the answer is there
     result = tuning.bench(options.name, quick=options.quick)
     if isinstance(options.json, Path):
         write_json(options.json, plain(result.as_dict()))

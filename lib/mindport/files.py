@@ -105,6 +105,20 @@ def check_replaceable(path: Path, mark: str) -> None:
                         do="name another target, or remove it yourself")  # fmt: skip
 
 
+def check_writable(path: Path) -> None:
+    """Look whether a file could be written there, before the work whose result it is for.
+
+    Raises:
+        FileError: it could not: what and where.
+    """
+    path = Path(path)
+    with _write_errors(path):
+        if path.is_dir():
+            raise FileError("the file cannot be written", where=path, got="a directory", do="name a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+
+
 def write_text(path: Path, text: str) -> Path:
     """Write `text` to `path`, whole or not at all."""
     with atomic_file(path) as aside:

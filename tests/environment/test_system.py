@@ -112,6 +112,7 @@ def test_cxx_is_tried_first(tmp_path):
     assert system.find_compiler({"PATH": str(tmp_path), "CXX": "mine -O1"}) == ["mine", "-O1"]
     assert system.find_compiler({"PATH": str(tmp_path), "CXX": "absent"}) == []
     assert system.find_compiler({"PATH": ""}) == []
+    assert system.find_compiler({"PATH": str(tmp_path), "CXX": "mine 'x"}) == []
 
 
 def test_no_compiler_is_a_warning(monkeypatch):

@@ -247,7 +247,15 @@ def test_the_correction_keeps_its_digits(beta, steps):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"betas": (1.0, 0.9)}, {"betas": (0.9, -0.1)}, {"eps": -1e-8}, {"weight_decay": -1.0}, {"eps": float("nan")}],
+    [
+        {"betas": (1.0, 0.9)},
+        {"betas": (0.9, -0.1)},
+        {"eps": -1e-8},
+        {"weight_decay": -1.0},
+        {"eps": float("nan")},
+        {"betas": (0.9,)},
+        {"weight_decay": float("inf")},
+    ],
 )
 def test_numbers_that_make_no_optimizer_stop(changes):
     with pytest.raises(UsageError):

@@ -76,6 +76,13 @@ def test_the_answer_as_json_on_stdout(answers, capfd):
     assert json.loads(capfd.readouterr().out)["name"] == "step"
 
 
+def test_where_the_answer_cannot_be_written_nothing_is_timed(answers, tmp_path):
+    asked = answers()
+    (tmp_path / "file").touch()
+    assert cli.main(["bench", "step", "--json", str(tmp_path / "file" / "step.json")]) == 2
+    assert asked == []
+
+
 def test_a_mismatch_is_a_negative_verdict_that_is_written_too(answers, tmp_path, capfd):
     answers(error=0.1)
     assert cli.main(["bench", "step", "--json", str(tmp_path / "step.json")]) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,6 +89,20 @@ def test_no_process_outlives_its_case(tmp_path):
         worker.build(1)
         raise KeyboardInterrupt
     assert worker.process.returncode is not None
+
+
+def test_an_interrupt_leaves_no_timer_that_python_would_wait_for(tmp_path):
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Worker(fake("ours"), tmp_path / "w", 1) as worker:
+        stdout, worker.process.stdout = worker.process.stdout, SimpleNamespace(readline=interrupted)
+        try:
+            worker.memory()
+        finally:
+            worker.process.stdout = stdout
+    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    assert all(timer.finished.is_set() for timer in timers)
 
 
 def test_more_work_means_fewer_calls():

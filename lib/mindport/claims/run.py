@@ -36,7 +36,7 @@ def run(
         topics: topics; without them, all.
         ledger: another file than the repository's.
         workers: processes at a time.
-        progress: a bar on stderr.
+        progress: a bar on stderr, if that is a terminal.
 
     Raises:
         FileError: the ledger cannot be used.
@@ -55,7 +55,8 @@ def _run_all(book: Ledger, claims: Sequence[Claim], workers: int, progress: bool
     waiting: queue.SimpleQueue[list[Claim]] = queue.SimpleQueue()
     for unit in _units(claims):
         waiting.put(unit)
-    with tqdm(total=len(claims), desc="claims", unit="check", file=sys.stderr, disable=not progress) as bar:
+    off = None if progress else True  # None: no bar where nobody watches
+    with tqdm(total=len(claims), desc="claims", unit="check", file=sys.stderr, disable=off) as bar:
         with ThreadPoolExecutor(workers) as pool:
             turns = [_Turn(book, waiting, bar) for _ in range(workers)]
             ends = [pool.submit(turn.run) for turn in turns]

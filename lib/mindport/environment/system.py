@@ -113,9 +113,17 @@ def find_compiler(environ: Mapping[str, str]) -> list[str]:
 
     No other is taken for a CXX that is not there: a user who names a compiler wants that one.
     """
-    named = shlex.split(environ.get("CXX", ""))
+    named = _words(environ.get("CXX", ""))
     commands = [named] if named else [[name] for name in COMPILERS]
     return next((command for command in commands if shutil.which(command[0], path=environ.get("PATH"))), [])
+
+
+def _words(command: str) -> list[str]:
+    """As a shell would split it; with a quotation mark that is never closed, the whole as one name."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return [command]
 
 
 def check_compiler(command: Sequence[str]) -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import mindspore as ms
@@ -75,7 +76,7 @@ def _check(weights: Sequence[Parameter], betas: tuple[float, float], eps: float,
         raise UsageError("there are no weights to optimize")
     if other := [weight.name for weight in weights if weight.dtype != ms.float32]:
         raise UsageError("AdamW keeps float32 weights", where=some(other), do="load the model with dtype='float32'")
-    if not all(0 <= beta < 1 for beta in betas):
+    if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
         raise UsageError("these are no betas", got=betas, expected="two numbers from 0 to below 1")
-    if not eps >= 0 or not weight_decay >= 0:
-        raise UsageError("eps and weight_decay are not negative", got=(eps, weight_decay), expected="0 or more")
+    if not all(0 <= number < math.inf for number in (eps, weight_decay)):
+        raise UsageError("eps and weight_decay are not so", got=(eps, weight_decay), expected="finite, 0 or more")

@@ -166,8 +166,10 @@ class Worker:
             print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
         patience = threading.Timer(PATIENCE, self.process.kill)  # one that hangs would hang the benchmark
         patience.start()
-        line = self.process.stdout.readline()
-        patience.cancel()
+        try:
+            line = self.process.stdout.readline()
+        finally:  # also of Ctrl-C: Python would wait for the timer before it ends
+            patience.cancel()
         answer = json.loads(line) if line else {"error": f"the process ended with {self.process.wait()}"}
         if "error" in answer:
             raise BackendError(f"a contestant failed to {do}", where=self.contestant.name, got=self._reason(answer))

@@ -259,6 +259,31 @@ def test_threads_do_not_change_a_bit(name):
             np.testing.assert_array_equal(one, another)
 
 
+@pytest.mark.parametrize("tokens", [1, 70])
+def test_scores_that_are_all_minus_infinity_are_not_taken_for_none(tokens):
+    shape = {**SHAPE, "tokens": tokens}
+    q, k, v = inputs(**shape)
+    q, k = np.full_like(q, -np.inf), np.abs(k)
+    out, log_sum = guarded(q), guarded(q[..., 0].transpose(0, 2, 1))
+    assert call("attention", q, k, v, *constants(shape), out, log_sum) == 0
+    made = [guarded(x) for x in (q, k, v)]
+    assert call("attention_grad", q, k, v, *constants(shape), out, log_sum, np.ones_like(q), *made) == 0
+    assert all(np.isnan(x).all() for x in (out, made[0]))
+    assert np.isnan(made[2]).any()
+
+
+def test_rounding_of_huge_scores_makes_no_weight_above_1():
+    q, k, v = inputs(**SHAPE)
+    q, k = q * 1e9, k * 1e9
+    out, log_sum = guarded(q), guarded(q[..., 0].transpose(0, 2, 1))
+    assert call("attention", q, k, v, *constants(SHAPE), out, log_sum) == 0
+    made = [guarded(x) for x in (q, k, v)]
+    assert call("attention_grad", q, k, v, *constants(SHAPE), out, log_sum, np.ones_like(q), *made) == 0
+    assert np.abs(out).max() <= np.abs(v).max() * 1.0001
+    assert 0 <= made[2].min()
+    assert made[2].max() <= SHAPE["heads"] // SHAPE["kv_heads"] * SHAPE["tokens"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "status"),
     [

@@ -7,6 +7,7 @@ import fcntl
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 
@@ -132,3 +133,71 @@ def test_a_cache_on_a_disk_without_locks_is_said(fresh, monkeypatch, compiler):
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     assert unavailable() == "the cache of compiled kernels cannot be written (No locks available)"
+
+
+@pytest.mark.parametrize("damage", [lambda whole: whole[:1000], lambda whole: b"", lambda whole: b"x" + whole[1:]])
+def test_a_damaged_library_is_compiled_again(fresh, compiler, damage):
+    path = library()
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert again() == path
+    assert path.read_bytes()[:4] == b"\x7fELF"
+    assert len(path.read_bytes()) == len(whole)
+
+
+def test_a_library_of_another_user_is_compiled_again(fresh, monkeypatch):
+    compiled = counting(fresh, monkeypatch)
+    library()
+    monkeypatch.setattr(module, "_trusted", lambda: {fresh.stat().st_uid + 1})
+    again()
+    assert compiled() == 2
+
+
+def test_what_the_compiler_makes_is_loaded_before_it_is_kept(fresh, monkeypatch):
+    script = fresh / "compiler"
+    script.write_text('#!/bin/sh\nfor last; do :; done\ncase "$*" in *-shared*) echo nonsense > "$last";; esac\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    with pytest.raises(BackendError, match="does not load"):
+        library()
+    assert not list((fresh / "cache").rglob("*.so"))
+
+
+def test_a_compiler_that_does_not_speak_utf_8_is_quoted(fresh, monkeypatch):
+    script = fresh / "compiler"
+    script.write_text("#!/bin/sh\nprintf 'error: \\261' >&2; exit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    with pytest.raises(BackendError, match="refuses"):
+        library()
+
+
+def test_a_disk_that_fills_up_is_the_reason_and_not_the_exit_code(fresh, monkeypatch):
+    script = fresh / "compiler"
+    said = "ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status"
+    script.write_text(f'#!/bin/sh\ncase "$*" in *-shared*) echo "{said}" >&2; exit 1;; esac\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    assert "No space left" in unavailable()
+
+
+def test_a_place_from_which_nothing_can_be_loaded_is_said(fresh, monkeypatch, compiler):
+    monkeypatch.setenv("MINDPORT_CACHE", str(fresh / "a:b"))
+    with pytest.raises(FileError, match="colon"):
+        library()
+    forget()
+    monkeypatch.setenv("MINDPORT_CACHE", str(fresh / "cache"))
+    library()
+    monkeypatch.setattr(module.os, "statvfs", lambda _: types.SimpleNamespace(f_flag=module.os.ST_NOEXEC))
+    assert (forget(), unavailable())[1].endswith("noexec")
+
+
+def test_a_lock_that_is_a_link_leaves_the_file_behind_it_alone(fresh, compiler):
+    path = library()
+    lock, victim = path.with_suffix(".lock"), fresh / "victim"
+    victim.write_text("content")
+    lock.unlink()
+    lock.symlink_to(victim)
+    path.unlink()
+    assert again().is_file()
+    assert victim.read_text() == "content"

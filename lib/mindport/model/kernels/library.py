@@ -4,12 +4,14 @@
 
 The compiler is the one that the doctor finds: `$CXX`, else a usual name on the PATH. A library is compiled aside
 under a lock and then renamed, so processes that start together compile it once, and one that is killed leaves nothing
-that loads.
+that loads. It ends with its own digest: a file that was damaged since, which would end the process that loads it, or
+that another user has put there, is compiled again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import hashlib
 import os
@@ -28,6 +30,7 @@ SOURCES = Path(__file__).parent / "cpp"
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
          "-fopenmp", "-fPIC", "-shared")  # fmt: skip
 TIMEOUT = 300
+DIGEST = 32  # bytes after the end of the library, which no loader reads
 
 
 @functools.cache
@@ -35,15 +38,16 @@ def library() -> Path:
     """The compiled library of this machine; compiled now when it is not in the cache.
 
     Raises:
-        BackendError: there is no compiler, or it refuses the sources.
-        FileError: the cache cannot be written.
+        BackendError: there is no compiler, it refuses the sources, or what it makes does not load.
+        FileError: the cache cannot be written, or nothing can be loaded from it.
     """
     command = _compiler()
     target = cache_directory() / "kernels" / f"kernels-{_key(command)}.so"
-    if not target.is_file():
+    if not _is_whole(target):
         with _locked(target.with_suffix(".lock")):
-            if not target.is_file():  # another process may have been first
+            if not _is_whole(target):  # another process may have been first
                 _compile(command, target)
+    _check_place(target)
     return target
 
 
@@ -82,23 +86,66 @@ def _cpu() -> str:
     return platform.machine() + next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
 
 
+def _is_whole(library: Path) -> bool:
+    """Whether it is there, from somebody who is trusted, and as it was when it was compiled."""
+    if not library.is_file() or library.stat().st_uid not in _trusted():
+        return False
+    content = library.read_bytes()
+    return content[-DIGEST:] == hashlib.sha256(content[:-DIGEST]).digest()
+
+
+def _trusted() -> set[int]:
+    """Whose code is run: this user's and root's, as the cache may lie where others can write."""
+    return {os.geteuid(), 0}
+
+
 def _compile(command: list[str], target: Path) -> None:
+    _check_place(target)
     sources = sorted(map(str, SOURCES.glob("*.cc")))
     with atomic_file(target) as aside:
         _run([*command, *FLAGS, *sources, "-o", str(aside)])
-        aside.chmod(0o755)
+        digest = hashlib.sha256(aside.read_bytes()).digest()
+        with aside.open("ab") as file:
+            file.write(digest)
+        _load(aside, command[0])
+
+
+def _load(library: Path, compiler: str) -> None:
+    """Load it once, before it is kept: MindSpore would only find out when a model runs."""
+    try:
+        ctypes.CDLL(str(library))
+    except OSError as error:
+        raise BackendError("what the C++ compiler makes does not load", where=compiler, got=error,
+                           do="set CXX to another compiler, or go on with plain operators") from None  # fmt: skip
+
+
+def _check_place(target: Path) -> None:
+    """Refuse a path that MindSpore takes apart, and a disk from which nothing can be run."""
+    if ":" in str(target):
+        raise FileError("MindSpore loads no library from a path with a colon", where=target,
+                        do="name another place in MINDPORT_CACHE")  # fmt: skip
+    if os.statvfs(target.parent).f_flag & getattr(os, "ST_NOEXEC", 0):
+        raise FileError("the cache of compiled kernels is on a disk that is mounted noexec", where=target.parent,
+                        do="name another place in MINDPORT_CACHE")  # fmt: skip
 
 
 def _run(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT,
+                              check=False)  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BackendError("the C++ compiler does not run", where=command[0], got=error) from None
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or ["?"]
-        raise BackendError("the C++ compiler refuses the kernels", where=command[0], got=lines[0],
+        raise BackendError("the C++ compiler refuses the kernels", where=command[0], got=_reason(done),
                            do="set CXX to another compiler, or go on with plain operators")  # fmt: skip
     return done.stdout
+
+
+def _reason(done: subprocess.CompletedProcess[str]) -> str:
+    """The first line of what went wrong; of a full disk the linker says "failed", and the compiler "error" after it."""
+    lines = done.stderr.splitlines()
+    causes = [line for line in lines if "error" in line or "failed" in line]
+    return (causes or lines or [f"exit code {done.returncode}"])[0]
 
 
 @contextlib.contextmanager
@@ -108,7 +155,7 @@ def _locked(path: Path) -> Iterator[None]:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
+        file = path.open("a")  # in a place that others can write to, it may be a link to a file that has content
         fcntl.flock(file, fcntl.LOCK_EX)  # which some network file systems refuse
     except OSError as error:
         raise FileError("the cache of compiled kernels cannot be written", where=path.parent, got=error.strerror,

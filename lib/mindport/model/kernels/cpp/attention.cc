@@ -105,13 +105,15 @@ struct Attend {
     }
   }
 
-  // A query that saw nothing: 0, and a log-sum that makes 0 of every weight in the gradient.
-  void finish(Out out, float* log_sum, int64_t rows) {
+  // A query that sees nothing: 0, and a log-sum that makes 0 of every weight in the gradient. One whose scores are all
+  // -inf has a sum of 0 too: NaN, in both directions.
+  void finish(Out out, float* log_sum, int64_t begin, int64_t rows) {
     float inverse[QUERIES];
     for (int64_t i = 0; i < rows; i++) {
       const float sum = total[i / LANES][i % LANES];
-      inverse[i] = sum == 0.f ? 0.f : 1.f / sum;
-      log_sum[i] = sum == 0.f ? INFINITY : top[i / LANES][i % LANES] + std::log2(sum);
+      const bool nothing = sum == 0.f && p.sees_nothing(begin + i);
+      inverse[i] = nothing ? 0.f : 1.f / sum;
+      log_sum[i] = nothing ? INFINITY : top[i / LANES][i % LANES] + std::log2(sum);
     }
     from_lanes(sums, out, p.dim, rows, inverse);
   }
@@ -129,7 +131,7 @@ void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t
     n = std::min(KEYS, stop - key);
     whole ? block.whole(key, n, std::min(KEYS, some.end - key - n)) : block.edge(key, n, p.band(begin, key));
   }
-  block.finish(out, log_sum, end - begin);
+  block.finish(out, log_sum, begin, end - begin);
 }
 
 void attend_few(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end) {

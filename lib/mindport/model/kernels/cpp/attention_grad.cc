@@ -101,7 +101,8 @@ struct Keys {
 
   void gradient_of_scores(int64_t r, int64_t c, float log_sum, float delta, const Band* band) {
     float *weight = weights.from(r, c * LANES).data, *d_score = d_scores.from(r, c * LANES).data;
-    Vec w = exp2_negative(load(weight) - log_sum);
+    const Vec power = load(weight) - log_sum;  // above 0 by rounding only, which in a score of 1e9 can be anything
+    Vec w = exp2_negative(choose(power > 0.f, splat(0.f), power));
     if (band) w = choose(shown(r, c, *band), w, splat(0.f));
     store(weight, w);
     store(d_score, w * (load(d_score) - delta));

@@ -36,6 +36,6 @@ static float attend_row(const Problem& p, const float* q, In k, In v, int64_t n,
   }
   const float total = sum(sums);
   multiply<ACROSS, SET>({weights, n}, v, {out, p.dim}, 1, p.dim / LANES, n);
-  for (int64_t d = 0; d < p.dim; d++) out[d] *= total == 0.f ? 0.f : 1.f / total;
-  return total == 0.f ? INFINITY : high + std::log2(total);
+  for (int64_t d = 0; d < p.dim; d++) out[d] *= n == 0 ? 0.f : 1.f / total;
+  return n == 0 ? INFINITY : high + std::log2(total);
 }

@@ -38,6 +38,11 @@ struct Problem {
     return {first, std::max(first, std::min(keys, end + offset))};
   }
 
+  bool sees_nothing(int64_t query) const {
+    const Range seen = seen_by(query, query + 1);
+    return seen.begin == seen.end;
+  }
+
   // The keys that all of them see.
   Range seen_by_all(int64_t begin, int64_t end) const {
     const int64_t first = clip(end + offset - window, 0, keys);
