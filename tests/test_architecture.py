@@ -24,14 +24,23 @@ ROOMS = (
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "environment", "environment.doctor", "sources", "config",
-    "weights", "mindformers", "claims", "coverage", "report", "display", "exercises", "notebook", "run", "cli",
+    "weights", "mindformers", "tracing", "claims", "coverage", "report", "display", "exercises", "notebook",
+    "run", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "parallel/", "tuning/", "deploy/")
 WHERE = {
-    "mindspore": ("model/", "training/", "parity/ours", "weights/checkpoint", "claims/tools", *LATER),
+    "mindspore": (
+        "model/",
+        "training/",
+        "parity/ours",
+        "weights/checkpoint",
+        "tracing/mindspore_side",
+        "claims/tools",
+        *LATER,
+    ),
     # the reader is for pytorch_model.bin; the peer of the benchmarks has a process of its own
-    "torch": ("parity/reference", "weights/readers", "tuning/torch_peer"),
+    "torch": ("parity/reference", "parity/float64", "weights/readers", "tuning/torch_peer", "tracing/torch_side"),
     "transformers": ("parity/reference",),
 }
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

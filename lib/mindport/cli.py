@@ -131,6 +131,20 @@ def verify(options: argparse.Namespace) -> Result:
     )  # fmt: skip
 
 
+def trace(options: argparse.Namespace) -> Result:
+    from mindport import tracing
+
+    what = options.what if tracing.is_function(options.what) else _model(options.what)
+    return tracing.trace(what, **{k: v for k, v in vars(options).items() if k not in ("what", "command", "json")})
+
+
+def compare(options: argparse.Namespace) -> Result:
+    from mindport import tracing
+
+    rules = tracing.read_rules(options.map)
+    return tracing.compare_traces(options.a, options.b, rules, limit=options.limit, padding=options.padding)
+
+
 def faultlab(options: argparse.Namespace) -> Result:
     from mindport import debug
 
@@ -247,6 +261,20 @@ COMMANDS = {
         faultlab, "plant faults one by one into small models, and see whether each is found and named",
         "mindport faultlab --only swap theta no_mask",
         (_arg("--only", nargs="+", action="extend", default=[], metavar="NAME", help="these faults only"),),
+    ),
+    "trace": Command(
+        trace, "write down what each module computes", "mindport trace demo.py:build --out traces/torch",
+        (_arg("what", metavar="WHAT", help="FILE.py:FUNCTION that returns (module, inputs), or a model as for verify"),
+         _arg("--out", type=Path, metavar="DIR", required=True), _arg("--overwrite", **_FLAG, help="replace DIR"),
+         _arg("--framework", choices=("torch", "mindspore")), _arg("--match", metavar="REGEX", help="of module paths"),
+         _arg("--dropout", **_FLAG, help="train mode, as the seed draws it"), _arg("--seed", type=int, default=0),
+         _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW, _PADDED),
+    ),
+    "compare": Command(
+        compare, "hold trace B against trace A, value by value", "mindport compare A B --map norm=ln --limit 1e-4",
+        (_arg("a", type=Path, metavar="A"), _arg("b", type=Path, metavar="B"), _arg("--limit", type=float, metavar="X"),
+         _arg("--map", action="append", default=[], metavar="RULE", help="A's name=B's name, or FILE.yaml"),
+         _arg("--padding", metavar="ARRAY", help="of A, 0 where padding is; ARRAY=N: N; default: attention_mask")),
     ),
     "bench": Command(
         bench, "time ours beside a peer, in one run, and hold the two to the same numbers",

@@ -65,7 +65,7 @@ def change(path, **values):
 
 def test_another_version_says_how_to_make_it_again(written):
     change(written, version=0)
-    with pytest.raises(FileError, match=rf"another format version(.|\n)*expected: *{VERSION}(.|\n)*parity\.reference"):
+    with pytest.raises(FileError, match=rf"another format version(.|\n)*expected: *{VERSION}(.|\n)*mindport trace"):
         read_trace(written)
 
 
@@ -133,7 +133,7 @@ def test_any_edit_of_the_manifest_is_refused(edit, tmp_path):
     manifest = json.loads((path / MANIFEST).read_text())
     EDITS[edit](manifest)
     (path / MANIFEST).write_text(json.dumps(manifest))
-    with pytest.raises(FileError, match=r"damaged(.|\n)*parity\.reference"):
+    with pytest.raises(FileError, match=r"damaged(.|\n)*mindport trace"):
         read_trace(path)
 
 

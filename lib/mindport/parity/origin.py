@@ -65,6 +65,9 @@ class Origin:
         if not saved.is_dir():
             raise FileError("there is no such trace", where=saved, do=f"make it where torch is installed: {made_by}")
         trace = read_trace(saved)
+        if "model" not in trace.about:
+            raise FileError("this is a trace of a module, not of a Hugging Face directory", where=saved,
+                            got=trace.about.get("made_by"), do=f"make one of the directory: {made_by}")  # fmt: skip
         if self.layers is not None and self.layers != trace.about["model"]["num_hidden_layers"]:
             raise UsageError("the trace has another number of layers", where=saved, got=self.layers,
                              expected=trace.about["model"]["num_hidden_layers"])  # fmt: skip

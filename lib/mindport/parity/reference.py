@@ -1,6 +1,6 @@
 """The real thing: the transformers class of a Hugging Face directory, looked at from inside and written as a trace.
 
-This is the only module that imports torch and transformers. It runs as a process of its own:
+This is the only module that imports transformers. It runs as a process of its own:
 
     python -m mindport.parity.reference --model DIR --out TRACE [--layers N]
 
@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from torch.overrides import TorchFunctionMode
 
 from mindport.config import ModelConfig, dialect_for, read_config, to_dict
 from mindport.config.dialect import Dialect
 from mindport.errors import BackendError, MappingError, MindPortError, some
 from mindport.parity import rotation
+from mindport.parity.float64 import Float64
 from mindport.parity.gradients import to_hub
 from mindport.parity.identity import cut, identity
 from mindport.parity.inputs import SEED, cotangent, greedy_lengths, has_tokenizer, is_dynamic, random_ids, text_ids
@@ -42,17 +42,6 @@ from mindport.weights.readers import open_hf
 
 DIFFERENT = 8  # token ids, at least, in an input that shows something
 Call = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-class Float64(TorchFunctionMode):
-    """Casts to float32 become casts to float64: transformers' norms and softmax upcast "to float32" by name."""
-
-    def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.Tensor.float:
-            func = torch.Tensor.double
-        args = tuple(torch.float64 if arg is torch.float32 else arg for arg in args)
-        kwargs = {key: torch.float64 if item is torch.float32 else item for key, item in (kwargs or {}).items()}
-        return func(*args, **kwargs)
 
 
 @dataclass

@@ -1,20 +1,22 @@
 """A trace: what one model computed on one input, as a directory that any machine can read.
 
     trace.json            who made it and how, of which files, the shape and dtype of every array; its own digest
-    arrays.safetensors    the arrays; equal ones are stored once
+    arrays.safetensors    the arrays; equal ones are stored once, and bfloat16 as its bits in uint16
 
 Names of arrays:
 
     ids                   (B, T) the tokens
     in/<path>             what the module was given
-    out/<path>            what it made in the whole model, float32
+    out/<path>            what it made in the whole model
     local/<path>          what it made of the *reference's* input (our traces only)
-    grad/<parameter>      the gradient of one layer; grad/input for the layer's input
+    back/<path>           the gradient of the loss by what it made (the user's own modules: `mindport.tracing`)
+    grad/<parameter>      the gradient of one layer; grad/input for the layer's input; of the loss, in the user's own
+    loss                  the scalar (the user's own)
     greedy                (B, n) the tokens that the model wrote after a prompt
 
 A reference also knows better than float32. `exact` is the same array when the step was done in float64: a module
-on the same float32 input, or (for out/logits and the layers, under `far/<path>`) the whole model. It is stored as
-what float32 missed, in float32: two halves that together hold some 14 digits.
+on the same float32 input, or (for out/logits and the layers, under `far/<path>`, and for all that a user's own module
+makes) the whole model. It is stored as what the value missed, in float32: two halves that together hold some 14 digits.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mindport.errors import FileError
@@ -34,7 +37,8 @@ from mindport.files import atomic_directory, check_replaceable, read_json, sha25
 MAGIC = "mindport-trace"
 VERSION = 2
 MANIFEST, ARRAYS = "trace.json", "arrays.safetensors"
-MADE_BY = "python -m mindport.parity.reference --model DIR --out TRACE"
+MADE_BY = "mindport trace DIR --out TRACE"  # or FILE.py:FUNCTION in the place of DIR
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)  # by name, NumPy may know it as another library's
 TRAINING = "training"  # the folder of a trace in which that of a training may lie
 TRAINED_BY = f"python -m mindport.parity.reference_training --model DIR --out TRACE/{TRAINING} --steps N"
 
@@ -46,7 +50,7 @@ class Trace:
     Attributes:
         about: the manifest without its list of arrays.
         arrays: name to array.
-        missed: name to what float32 missed of the exact value, same shape.
+        missed: name to what the array missed of the exact value, same shape.
     """
 
     about: dict[str, Any]
@@ -62,13 +66,14 @@ class Trace:
         return self.arrays[name]
 
     def add(self, name: str, value: np.ndarray, exact: np.ndarray | None = None) -> None:
-        """Keep `value` (float32 or integers), and with it the exact value when there is one."""
+        """Keep `value`, and with it the exact value when there is one."""
         self.arrays[name] = value
         if exact is not None:
-            self.missed[name] = (exact - value).astype(np.float32)
+            with np.errstate(over="ignore"):  # a mask of the least float64 is -inf in float32
+                self.missed[name] = (exact - value).astype(np.float32)
 
     def exact(self, name: str) -> np.ndarray | None:
-        """The float64 value of a float32 array, None when it is not known."""
+        """The float64 value of an array, None when it is not known."""
         return self[name].astype(np.float64) + self.missed[name] if name in self.missed else None
 
 
@@ -108,6 +113,10 @@ def read_trace(path: Path) -> Trace:
         raise FileError("the trace's manifest is damaged", where=path, got=repr(error), do=f"run: {MADE_BY}") from None
     missed = {name.removeprefix("missed/"): array for name, array in named.items() if name.startswith("missed/")}
     arrays = {name: array for name, array in named.items() if not name.startswith("missed/")}
+    if odd := [name for name, array in missed.items() if name not in arrays or arrays[name].shape != array.shape]:
+        raise FileError(
+            "an exact value belongs to no array of its shape", where=f"{path}: {odd[0]}", do=f"run: {MADE_BY}"
+        )
     return Trace(manifest, arrays, missed)
 
 
@@ -125,11 +134,12 @@ def _share(named: Mapping[str, np.ndarray]) -> tuple[dict[str, dict[str, Any]], 
     """Each name's entry, and the arrays to store: one for all names with the same content."""
     index, stored, seen = {}, {}, {}
     for name, array in named.items():
-        array = np.ascontiguousarray(array)
-        key = (hashlib.sha256(array).digest(), array.shape, array.dtype.str)
+        array = np.asarray(array, order="C")
+        bits = array.view(np.uint16) if array.dtype == BFLOAT16 else array
+        key = (hashlib.sha256(bits).digest(), bits.shape, bits.dtype.str)
         at = seen.setdefault(key, name)
         if at == name:
-            stored[name] = array
+            stored[name] = bits
         index[name] = {"at": at, "shape": list(array.shape), "dtype": str(array.dtype)}
     return index, stored
 
@@ -166,13 +176,19 @@ def _undamaged(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _load(file: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    return load_file(file)
+    try:
+        return load_file(file)
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise FileError("the arrays cannot be read", where=file, got=error, do=f"run: {MADE_BY}") from None
 
 
 def _stored(path: Path, stored: Mapping[str, np.ndarray], name: str, entry: Mapping[str, Any]) -> np.ndarray:
     array = stored.get(entry["at"])
+    if array is not None and entry["dtype"] == str(BFLOAT16) and array.dtype == np.uint16:
+        array = array.view(BFLOAT16)
     if array is None or list(array.shape) != entry["shape"] or str(array.dtype) != entry["dtype"]:
         got = None if array is None else f"{array.dtype} {array.shape}"
         raise FileError(
