@@ -139,7 +139,8 @@ def verify(
         allow: unknown keys of config.json that the user knows to be harmless; those that the conversion was told are
             known already.
         padded_vocab: rows of the embedding, where those beyond vocab_size are padding; a conversion knows it already.
-        steps: train both so many steps, from the same weights and batches, and compare those too.
+        steps: train both so many steps, from the same weights and batches, and compare those too. Each costs torch a
+            step in float32 and one in float64, and us one; AdamW in float64 takes 32 bytes of memory a parameter.
 
     Raises:
         ConfigError: the configuration cannot go across.
