@@ -255,7 +255,7 @@ COMMANDS = {
          _arg("--trace", type=Path, metavar="DIR", help="a saved reference, where torch is absent"),
          _arg("--layers", type=int, metavar="N", help="only the first N layers"),
          _arg("--steps", type=int, default=0, metavar="N",
-              help="train both N steps as well: gradients, optimizer, losses"), _ALLOW, _PADDED),
+              help="train both N steps as well: gradients, optimizer, losses; 32 bytes a parameter"), _ALLOW, _PADDED),
     ),
     "faultlab": Command(
         faultlab, "plant faults one by one into small models, and see whether each is found and named",

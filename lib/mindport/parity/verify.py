@@ -144,7 +144,8 @@ def verify(
             known already.
         padded_vocab: rows of the embedding, where those beyond vocab_size are padding; a conversion knows it already.
         look: is shown both traces and their comparison while they are there.
-        steps: train both so many steps, from the same weights and batches, and compare those too.
+        steps: train both so many steps, from the same weights and batches, and compare those too. Each costs torch a
+            step in float32 and one in float64, and us one; AdamW in float64 takes 32 bytes of memory a parameter.
         look_at_training: is shown both trainings and their comparison.
 
     Raises:
