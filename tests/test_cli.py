@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import mindport.sources
-from mindport import cli
+from mindport import cli, commands
 from mindport.errors import ConfigError, UsageError
 from mindport.tables import Table
 from tests.results_for_tests import Answer
@@ -34,10 +34,10 @@ def says(monkeypatch):
 
     def install(answer):
         def call(options):
-            cli._model(options.path)
+            commands.model_path(options.path)
             return answer() if callable(answer) else answer
 
-        table = cli.COMMANDS | {"config": cli.Command(**{**vars(cli.COMMANDS["config"]), "call": call})}
+        table = cli.COMMANDS | {"config": commands.Command(**{**vars(cli.COMMANDS["config"]), "call": call})}
         monkeypatch.setattr(cli, "COMMANDS", table)
 
     return install
