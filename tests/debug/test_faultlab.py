@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mindport import cli
-from mindport.debug import FAULTS, diagnose, fault_lab
+from mindport.debug import FAULTS, diagnose, fault_lab, faultlab
 from mindport.debug.faultlab import BUNDLED, Clean, LabReport, Trial, homes, trial
 from mindport.debug.faultlab_page import COMMAND, line, rates, row
 from mindport.debug.lessons import LESSON, eps_table, fingerprints
@@ -67,7 +68,13 @@ def test_the_verdict_asks_for_nine_in_ten_first_and_all_within_three():
     assert "8 named first (80%, at least 90%), 9 among" in rates(report(*[1] * 8, 2, None))
 
 
-def test_the_lab_by_the_command_line(capfd):
+def test_the_lab_makes_its_models_in_a_process_of_their_own():
+    with faultlab.grounds(["qwen2-padded"]) as (made,):
+        assert made.config.padded_vocab == 64 and made.reference["ids"].max() < made.config.vocab_size == 53
+
+
+def test_the_lab_by_the_command_line(capfd, monkeypatch, grounds):
+    monkeypatch.setattr(faultlab, "grounds", lambda names, progress: contextlib.nullcontext(grounds))
     assert cli.main(["faultlab", "--only", "gelu", "--json"]) == 0
     said = json.loads(capfd.readouterr().out)
     assert said["ok"] and [one["planted"] for one in said["trials"]] == ["gelu"]
