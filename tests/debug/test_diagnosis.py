@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mindport.debug import FAULTS, diagnose
+from mindport.debug import FAULTS, Fault, diagnose
 from mindport.debug.diagnosis import forward, values
 from mindport.debug.diagnosis.engine import Cause, Diagnosis, Evidence, explained, ranked
 from mindport.debug.diagnosis.orders import by_halves, in_heads, same_columns
@@ -84,6 +84,36 @@ def test_no_other_mistake_reproduces_it(grounds, name, tmp_path, monkeypatch):
     monkeypatch.setattr(values, "ANY", without(values.ANY))
     found = diagnose(evidence)
     assert not found.ok and max(cause.score for cause in found.causes) < 1, found.text()
+
+
+def rope(**changes):
+    return {"config": lambda config: {"rope": dataclasses.replace(config.rope, **changes)}}
+
+
+def tensor(name, change):
+    return {"weights": lambda arrays, config: arrays.update({name: change(arrays[name]).astype(arrays[name].dtype)})}
+
+
+UNPLANTED = [  # mistakes that no fault of the lab makes
+    ("tiny-llama", rope(rope_theta=500000.0), "rope_theta", "500000, not 20000"),
+    ("tiny-llama", rope(factor=8.0), "rope_scaling", "by 8, not by 4"),
+    ("tiny-llama", {"config": lambda config: {"norm_eps": 3e-5}}, "norm_eps", "3.0e-05, not 1.0e-05"),
+    ("tiny-llama", tensor("blocks.2.attn.v.weight", lambda x: np.roll(x, 24, 0)), "rows_moved", "0:24 ← 24:48"),
+    ("tiny-llama", tensor("blocks.1.mlp.up.weight", lambda x: x + 1e-3), "stale_weight", "another state"),
+    ("tiny-gpt2", tensor("blocks.3.mlp.down.bias", lambda x: 0 * x), "bias_dropped", "not added"),
+    ("tiny-gpt2", tensor("position.weight", lambda x: np.roll(x, -2, 0)), "positions_shifted", "by +2"),
+    ("tiny-gpt2", tensor("blocks.2.attn.o.weight", lambda x: 2 * x), "weight_scaled", "multiplied by 2"),
+    ("mistral", {"config": lambda config: {"window": (None, 7, 7)}}, "window", "all keys, not 7"),
+    ("phi3", {"config": lambda config: {"rotary_dim": 4}}, "rotary_part", "4 dimensions, not 6"),
+    ("gemma", tensor("blocks.0.norm1.weight", lambda x: x + 1), "norm_offset", "both the converter and the formula"),
+    ("gpt_neox", tensor("norm.weight", lambda x: 0 * x + 1), "norm_weight", "no weight"),
+]
+
+
+@pytest.mark.parametrize(("name", "mistake", "cause", "says"), UNPLANTED)
+def test_mistakes_that_the_lab_does_not_plant(ground, name, mistake, cause, says, tmp_path):
+    found = diagnose(Fault("mistake", "", "", (), **mistake).evidence(ground(name), tmp_path)).causes
+    assert found[0].name == cause and found[0].score == 1 and says in found[0].says, found
 
 
 def noise(x, size=0.1, start=0):

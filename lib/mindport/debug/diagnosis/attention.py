@@ -14,6 +14,7 @@ from mindport.debug.diagnosis.hypothesis import Hypothesis
 from mindport.debug.diagnosis.site import Site
 
 THETAS = (1e3, 1e4, 2e4, 1e5, 2.5e5, 5e5, 1e6, 1e7)
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0)
 CAPS = (50.0, 30.0, 20.0, 10.0, 5.0)
 MASK = "open the attention kernel: which keys are hidden, and what their scores become before the softmax"
 ROTARY = "print the first inverse frequencies, and cos and sin of position 1, of both sides"
@@ -56,8 +57,12 @@ def _thetas(site: Site) -> dict[str, dict[str, Any]]:
 
 def _scalings(site: Site) -> dict[str, dict[str, Any]]:
     rope = site.attending.rope
-    kinds = ("default", "linear") if rope and rope.factor else ()
-    return {f"{kind}, not {rope.rope_type}": {"rope": replace(rope, rope_type=kind)} for kind in kinds if rope}
+    if rope is None or not rope.factor:
+        return {}
+    kinds = {f"{kind}, not {rope.rope_type}": {"rope_type": kind} for kind in ("default", "linear")}
+    factors = (rope.factor / 2, rope.factor * 2, *FACTORS)
+    others = {f"{rope.rope_type} by {factor:g}, not by {rope.factor:g}": {"factor": factor} for factor in factors}
+    return {which: {"rope": replace(rope, **changes)} for which, changes in {**kinds, **others}.items()}
 
 
 def _scales(site: Site) -> dict[str, dict[str, Any]]:

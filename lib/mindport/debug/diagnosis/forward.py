@@ -50,9 +50,10 @@ def first_wrong(evidence: Evidence) -> Row | None:
 
 
 def reproduced(site: Site) -> list[Cause]:
-    """The mistakes that make our value of the reference's input."""
+    """The mistakes that make our value of the reference's input; where none does, those that nearly do."""
     found: list[Cause] = []
     for tier in (*(KNOWN[site.kind] if site.is_known else ()), values.ANY):
-        if not any(cause.score == 1 for cause in found):
-            found += filter(None, (hypothesis.cause(site) for hypothesis in tier))
+        found += filter(None, (hypothesis.cause(site) for hypothesis in tier))
+        if exact := [cause for cause in found if cause.score == 1]:
+            return exact
     return found

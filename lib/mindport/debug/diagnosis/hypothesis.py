@@ -10,7 +10,7 @@ from mindport.debug.diagnosis.engine import Cause, distance, explained
 from mindport.debug.diagnosis.site import Site
 from mindport.parity import metrics
 
-PARTLY = 0.75  # of the difference: what explains less is not told
+PARTLY = 0.9  # of the difference: what explains less is not told
 Candidates = Iterable[tuple[str, Array]]  # (which one, what the value would be)
 
 

@@ -114,6 +114,12 @@ def _as_stored(site: Site) -> Iterator[tuple[float, Array]]:
         yield _correlation(site), site.made_by(ours, _our_bias(site))
 
 
+def _multiple(site: Site) -> Candidates:
+    if (ours := _ours(site)) is not None:
+        factor = float((ours * site.weight()).sum() / max((site.weight() ** 2).sum(), metrics.TINY))
+        yield f"{factor:.4g}", site.made_by(factor * site.weight(), site.bias())
+
+
 def _random(site: Site) -> Candidates:
     return ((f"{alike:.2f}", made) for alike, made in _as_stored(site) if abs(alike) < ALIKE)
 
@@ -220,7 +226,8 @@ LINEARS = (
                _with_bias(2)),
     Hypothesis("head_tied", "the head is the embedding, though the model has a head of its own",
                "look at tie_word_embeddings in config.json", _tied),
-    Hypothesis("tensors_swapped", "this is the value of {}: they have changed places", TABLE, _swapped),
+    Hypothesis("tensors_swapped", "this is the value of {}: the two have changed places, or one was taken twice",
+               TABLE, _swapped),
     Hypothesis("pairs_side_by_side", "the rows of a head are {}",
                "put Meta's rows by halves once, and rotate halves", _side_by_side),
     Hypothesis("k_permuted", "k was put by halves with {} heads, which are q's",
@@ -243,6 +250,8 @@ ALL = (
 )  # fmt: skip
 
 STORED = (
+    Hypothesis("weight_scaled", "the weight is multiplied by {}", "look for a scale that is folded into the weight",
+               _multiple),
     Hypothesis("random_weight", "our directory holds another tensor, of no likeness to the source's (correlation {}): "
                "a random one, or of another model", LOAD, _random),
     Hypothesis("stale_weight", "our directory holds another state of this tensor (correlation {}): of an earlier "

@@ -17,23 +17,33 @@ CONSTANT = 1e-4  # how far a factor may be from 1 before it is one
 Cell = Callable[[Array], Array]
 
 
-def _normed(site: Site, offset: int | None = None, **how: object) -> Array:
+def _normed(site: Site, offset: int | None = None, weightless: bool = False, **how: object) -> Array:
     """The value of this norm, computed in another way."""
-    weight, bias = site.weight(), site.bias()
-    offset = site.config.norm_offset if offset is None else offset
-    return site.normalised(site.x, **how) * (weight + offset) + (0.0 if bias is None else bias)
+    bias, offset = site.bias(), site.config.norm_offset if offset is None else offset
+    weight = 1.0 if weightless else site.weight() + offset
+    return site.normalised(site.x, **how) * weight + (0.0 if bias is None else bias)
 
 
 def _epsilons(site: Site) -> Candidates:
     right = site.config.norm_eps
-    for eps in dict.fromkeys([right * 10, right / 10, *EPSILONS]):
-        yield f"{eps:.0e}, not {right:.0e}", _normed(site, eps=eps)
+    for eps in dict.fromkeys([right * 10, right / 10, *EPSILONS, _fitted(site)]):
+        yield f"{eps:.1e}, not {right:.1e}", _normed(site, eps=eps)
+
+
+def _fitted(site: Site) -> float:
+    """The epsilon that most of our numbers speak for: (x w / ours)² less the variance."""
+    x = site.x - site.x.mean(-1, keepdims=True) if site.config.norm == "layer" else site.x
+    bias = site.bias()
+    made, weight = site.ours - (0.0 if bias is None else bias), site.weight() + site.config.norm_offset
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = (x * weight / made) ** 2 - (x * x).mean(-1, keepdims=True)
+    return max(float(np.nanmedian(each)), 0.0)
 
 
 def _offsets(site: Site) -> Candidates:
-    said = {0: "weight, not by 1 + weight", 1: "1 + weight, not by weight"}
-    other = 1 - site.config.norm_offset
-    yield said[other], _normed(site, offset=other)
+    said = {0: "weight", 1: "1 + weight", 2: "2 + weight: both the converter and the formula add 1"}
+    for other in said.keys() - {site.config.norm_offset}:
+        yield said[other], _normed(site, offset=other)
 
 
 def _kinds(site: Site) -> Candidates:
@@ -118,7 +128,7 @@ NORMS = (
     Hypothesis("norm_eps_place", "the epsilon is added to the deviation, not to the variance",
                "put the epsilon under the root", lambda site: one(_normed(site, outside=True))),
     Hypothesis("norm_weight", "the norm has no weight", "load the norm's weight",
-               lambda site: one(site.normalised(site.x))),
+               lambda site: one(_normed(site, weightless=True))),
 )  # fmt: skip
 
 HIDDEN = (
