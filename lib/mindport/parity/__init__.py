@@ -15,6 +15,7 @@ from mindport.parity.compare import compare, compare_forward, first_divergence
 from mindport.parity.comparison import Comparison, part_table
 from mindport.parity.launch import run_reference
 from mindport.parity.limits import FLOAT32, Limits
+from mindport.parity.recipe import usual_steps
 from mindport.parity.steps import StepsReport
 from mindport.parity.trace import Trace, read_trace, write_trace
 from mindport.parity.training import compare_training
@@ -35,6 +36,7 @@ __all__ = [
     "part_table",
     "read_trace",
     "run_reference",
+    "usual_steps",
     "verify",
     "verify_training",
     "write_trace",

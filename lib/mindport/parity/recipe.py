@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mindport.config.model_config import ModelConfig
-from mindport.config.schema import shapes
+from mindport.config.schema import count, shapes
 from mindport.errors import UsageError
 from mindport.parity.inputs import SEED
 
@@ -26,6 +26,7 @@ ROWS, TOKENS = 3, 24  # of a batch
 IGNORED = -100  # label of a position that does not count
 SNAPSHOTS = (1, 2, 3)  # steps after which weights and state are looked at; in the first the rate may be 0
 SHORTEST = 10  # steps of a schedule at least: a warm-up and something after it
+USUAL, LARGE = 50, 10_000_000  # steps of a training that shows something; parameters of a model for which it takes long
 CLIP = 0.9  # of the first norm
 ENTRIES, ALTOGETHER = 65_536, 2**21  # numbers looked at: of a parameter, and about of the whole model
 SPREAD = 2_654_435_761  # a prime: no size is a multiple of it, so no place comes twice
@@ -66,6 +67,11 @@ def recipe_for(config: ModelConfig, steps: int, norm: float) -> Recipe:
     total = max(steps, SHORTEST)
     no_decay = tuple(name for name, shape in shapes(config).items() if len(shape) == 1)
     return Recipe(float(f"{CLIP * norm:.3g}"), total // SHORTEST, total, no_decay)
+
+
+def usual_steps(config: ModelConfig) -> int:
+    """How many steps to take when nobody says: 50, or 10 of a large model, where each takes seconds."""
+    return USUAL if count(config) <= LARGE else SHORTEST
 
 
 def read_recipe(about: Mapping[str, Any]) -> Recipe:

@@ -18,6 +18,7 @@ from mindport.parity.trace import Trace
 SMALL = 1e-2  # of the largest gradient of a layer: 1e-5 of that is where float32 ends
 LEAST = 1e-3  # of the rate: a weight that moved less has not moved
 ROUNDING = 0.5  # of how far a weight moved: where torch in float32 is so far from float64, it moved by rounding alone
+USUAL = 0.75  # quantile of torch's own errors over the parameters: the least that is allowed for
 KINDS: tuple[Kind, ...] = ("m", "v", "weight")
 
 
@@ -50,19 +51,29 @@ def compare_training(reference: Trace, ours: Trace, limits: Limits = FLOAT32) ->
 
 
 def _values(mode: Mode, before: str, reference: Trace, ours: Trace, limits: Limits) -> Iterator[ValueRow]:
-    """Every gradient, then both means and the weight after each snapshot."""
+    """Every gradient, then both means and the weight after each snapshot.
+
+    Torch's own error at one parameter is one draw of many: in a deep model it differs a hundredfold from one to the
+    next, and so does ours, elsewhere. Where torch was lucky, its usual error stands in.
+    """
     looks: list[tuple[Kind, int, str]] = [("grad", 0, "grad")]
     looks += [(kind, step, f"{kind}/{step}") for step in SNAPSHOTS for kind in KINDS]
     for kind, step, under in looks:
-        for name, scale in _scales(kind, under, reference).items():
-            key = f"{under}/{name}"
-            expected, got = _seen(kind, reference[key]), _seen(kind, ours[before + key])
-            own = _apart(kind, expected, _seen(kind, _exact(reference, key))) / scale
-            error = _apart(kind, got, expected) / scale
-            limit = limits.for_gradient(own)
+        scales = _scales(kind, under, reference)
+        owns = {name: _own(kind, f"{under}/{name}", reference) / scale for name, scale in scales.items()}
+        usual = float(np.quantile(list(owns.values()), USUAL)) if owns else 0.0
+        for name, scale in scales.items():
+            expected, got = (_seen(kind, side[f"{at}{under}/{name}"]) for side, at in ((reference, ""), (ours, before)))
+            error, own = _apart(kind, got, expected) / scale, owns[name]
+            limit = limits.for_gradient(max(own, usual))
             if kind == "weight" and own > ROUNDING:
                 limit = max(limit, _furthest(step, reference) / scale)
             yield ValueRow(mode, kind, step, name, expected.shape, scale, error, own, limit)
+
+
+def _own(kind: Kind, key: str, reference: Trace) -> float:
+    """What float32 costs torch at one parameter."""
+    return _apart(kind, _seen(kind, reference[key]), _seen(kind, _exact(reference, key)))
 
 
 def _scales(kind: Kind, under: str, reference: Trace) -> dict[str, float]:
