@@ -128,7 +128,7 @@ class LabReport(Result):
 
     def properties(self) -> tuple[Property, ...]:
         models = some(dict.fromkeys(trial.model for trial in self.trials))
-        how = f"planted into {models}, each compared with transformers module by module and diagnosed"
+        how = f"planted into {models}, compared with transformers module by module or step by step, and diagnosed"
         return (verdict("a planted fault is found, and its cause is named", self.ok, how, self.headline()),)
 
     def as_dict(self) -> dict[str, Any]:

@@ -20,6 +20,8 @@ def page(report: LabReport) -> str:
         "Each is a mistake that has shipped somewhere. Names, shapes and digests are right; the comparison with "
         "transformers, module by module, sees the first wrong value, and the diagnosis looks for the mistake that "
         "makes *exactly* this value of the reference's own numbers. It does not know what was planted.\n",
+        "The last part of the table is of a training: some steps beside torch's, from the same weights and "
+        "batches. Where one run explains nothing, ours is run a second time.\n",
         rates(report) + "\n",
         "The last two columns are what coarser checks would have said: the cosine of the logits, and the share of "
         "positions at which the most likely next token is still the right one.\n",

@@ -177,7 +177,7 @@ MISTAKES = {
 
 
 def test_every_known_cause_is_tried_here():
-    elsewhere = {"nothing_loaded", "batches_late", "dropout", "not_deterministic", "losses_part", "loss_differs",
+    elsewhere = {"nothing_loaded", "batches_late", "dropout_on", "not_deterministic", "losses_part", "loss_differs",
                  "other_step"}  # fmt: skip
     assert {case.split(",")[0] for case in MISTAKES} | elsewhere == set(CAUSES)
 
@@ -249,7 +249,7 @@ def test_a_batch_that_comes_late():
 
 
 def test_two_runs_that_differ():
-    assert causes(changed(loss=3.1234), changed(loss=3.2345))[0].name == "dropout"
+    assert causes(changed(loss=3.1234), changed(loss=3.2345))[0].name == "dropout_on"
     (found,) = causes(RIGHT, told(eps=1e-6))
     assert (found.name, f"first weight/2/{TABLE}" in found.evidence) == ("not_deterministic", True)
 

@@ -8,7 +8,7 @@ from mindport.debug import verify
 from mindport.debug.diagnosis import diagnose
 from mindport.debug.diagnosis.training.causes import CAUSES
 from mindport.debug.faultlab import trial
-from mindport.debug.faults import FAULTS, Ground, applicable
+from mindport.debug.faults import FAULTS, Ground, applicable, cells, config, training, weights
 from mindport.debug.faults.builds import BUILDS
 from mindport.debug.faults.steps import LateCosine
 from mindport.parity import ours_training
@@ -17,7 +17,7 @@ from mindport.weights import convert
 
 TRAINING = {name: fault for name, fault in FAULTS.items() if fault.kind == "training"}
 PLANTED = ("batches_early", "label_shift_missing", "tied_one_side", "loss_scale_kept", "eps_before_correction",
-           "dropout", "schedule_late")  # fmt: skip
+           "dropout_on", "schedule_late")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,10 @@ def test_verify_tells_why_a_training_is_red(monkeypatch):
     assert not found.ok and found.first_divergence is None
     assert [cause.name for cause in found.causes] == ["schedule_late"]
     assert "most likely: the rates come one step late" in found.headline()
+
+
+def test_no_two_faults_have_one_name():
+    assert len(FAULTS) == sum(len(part.FAULTS) for part in (weights, config, cells, training))
 
 
 def test_every_fault_can_be_built_and_told(ground):

@@ -79,7 +79,7 @@ FAULTS = (
     _fault("stale_weights", "the weights are those of another checkpoint", "weights"),
     _fault("batches_early", "the first batch is skipped", "data", feed=_rolled(-1)),
     _fault("batches_late", "the last batch comes first", "data", feed=_rolled(1)),
-    _fault("dropout", "dropout is on", "model", applies=_drops),
+    _fault("dropout_on", "dropout is on in a training without it", "model", applies=_drops),
     _fault("not_deterministic", "the gradients are summed in no fixed order", "gradients"),
     _fault("label_shift_missing", "the labels are not shifted", "loss"),
     _fault("label_shift_twice", "the labels are shifted twice", "loss"),

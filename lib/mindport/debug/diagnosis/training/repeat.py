@@ -19,7 +19,7 @@ def explain_repeat(steps: Steps) -> list[Cause]:
     one, other = steps.mine("loss"), steps.again[f"{steps.mode}loss"].astype(np.float64)
     if apart(other[0], one[0]) > SCALAR:
         evidence = f"the loss at step 0 is {one[0]:.7g} in one run and {other[0]:.7g} in another, on the same batch"
-        return [cause("dropout", evidence)]
+        return [cause("dropout_on", evidence)]
     if differ := differing(steps.ours, steps.again):
         evidence = f"the loss at step 0 is {one[0]:.7g} twice; {len(differ)} arrays differ, first {differ[0]}"
         return [cause("not_deterministic", evidence)]
