@@ -22,6 +22,10 @@ def page(report: LabReport) -> str:
         "makes *exactly* this value of the reference's own numbers. It does not know what was planted.\n",
         "The last part of the table is of a training: some steps beside torch's, from the same weights and "
         "batches. Where one run explains nothing, ours is run a second time.\n",
+        "A fault counts as named when the first cause says what was done wrong. Some cannot be told apart by what they "
+        "leave: where every gradient is below the limit, clipping each by its own norm is no clipping, and "
+        "`clip_missing` is right for both. `mindport faultlab --only NAME` plants some of them again, and shows how "
+        "each is known; a fault of a training takes minutes.\n",
         rates(report) + "\n",
         "The last two columns are what coarser checks would have said: the cosine of the logits, and the share of "
         "positions at which the most likely next token is still the right one.\n",
