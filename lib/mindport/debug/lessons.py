@@ -26,9 +26,9 @@ OPERATORS = (
     (
         "x.masked_fill(m, v)",
         "x.masked_fill(m, v)",
-        "v must have x's dtype; adding a full-shape mask is four times faster",
+        "the mask must be bool, v no integer where x is float; adding a full-shape mask is four times faster",
     ),
-    ("torch.where(m, a, b)", "ops.where(m, a, b)", "no implicit promotion: a and b of one dtype"),
+    ("torch.where(m, a, b)", "ops.where(m, a, b)", "the condition must be bool; a and b are promoted, as in torch"),
     ("x.transpose(1, 2)", "x.swapaxes(1, 2)", "MindSpore's transpose((0, 2, 1, 3)) is torch's permute"),
     ("x.permute(0, 2, 1, 3)", "x.transpose((0, 2, 1, 3))", "all axes are named"),
     ("x.contiguous()", "x.contiguous()", "needed after a transpose when the memory itself is handed on (files, NumPy)"),
