@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
 
 from mindport.debug.faultlab import COARSE, FIRST, TOP, LabReport, Trial, fault_lab
+from mindport.tables import markdown
 
 COMMAND = "python -m mindport.debug.faultlab_page > docs/fault-lab.md"
 COLUMNS = ("planted", "what was done wrong", "model", "first wrong value", "named", "rank")
@@ -25,9 +25,9 @@ def page(report: LabReport) -> str:
         rates(report) + "\n",
         "The last two columns are what coarser checks would have said: the cosine of the logits, and the share of "
         "positions at which the most likely next token is still the right one.\n",
-        _table((*COLUMNS, *COARSE), [(*row(trial), *trial.coarse) for trial in report.trials]),
+        markdown((*COLUMNS, *COARSE), [(*row(trial), *trial.coarse) for trial in report.trials]),
         "## Without a fault\n",
-        _table(("model", "found"), clean),
+        markdown(("model", "found"), clean),
     ])  # fmt: skip
 
 
@@ -45,16 +45,6 @@ def row(trial: Trial) -> tuple[str, ...]:
     """The part of a line that is the same on every machine."""
     first = trial.named[0] if trial.named else "nothing"
     return f"`{trial.planted}`", trial.what, trial.model, f"`{trial.found}`", f"`{first}`", str(trial.rank or "–")
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(line(cells) for cells in lines) + "\n"
-
-
-def line(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
