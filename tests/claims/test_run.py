@@ -88,7 +88,7 @@ def test_what_breaks_crashes_or_hangs_is_reported_and_the_rest_goes_on(tmp_path)
     assert rows(report)["C009"] == ("holds", "agrees")
     said = {row.id: row.evidence[0] for row in report.rows}
     assert said["C001"].startswith("AssertionError") and said["C002"].startswith("ZeroDivisionError")
-    assert "signal 11 (SIGSEGV)" in said["C003"] and "exit code 3; last words" in said["C004"]
+    assert "signal 11 (Segmentation fault)" in said["C003"] and "exit code 3; last words" in said["C004"]
     assert said["C005"] == "no answer within 1 s" and said["C006"].startswith("SystemExit")
     assert said["C007"].startswith("TypeError: a check ends in") and said["C008"].startswith("TypeError")
 
