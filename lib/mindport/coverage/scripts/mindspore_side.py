@@ -11,7 +11,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, experimental, mint, nn, ops
 from mindspore.common import initializer as init
 
-from mindport.coverage.inputs import Array, cotangent, inputs, weight
+from mindport.coverage.inputs import Array, cotangent, inputs, put, square_sum, weight
 from mindport.coverage.scripts.torch_side import flat
 
 
@@ -69,16 +69,6 @@ def same_weights(cell: nn.Cell) -> nn.Cell:
     for name, parameter in cell.parameters_and_names():
         parameter.set_data(Tensor(weight(name, parameter.shape)))
     return cell
-
-
-def put(x: Tensor, value: float) -> Tensor:
-    x = 1 * x
-    x[:, 1] = value
-    return x
-
-
-def square_sum(x: Tensor) -> Tensor:
-    return (x * x).sum()
 
 
 def filled(value: Any, *shape: int) -> Tensor:
