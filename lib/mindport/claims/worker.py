@@ -15,6 +15,7 @@ import types
 from typing import IO, Any
 
 from mindport.claims.snippet import answer, run_snippet
+from mindport.errors import first_line
 
 LONGEST = 160  # characters of a message
 ECHOES = 20  # operations; five were seen to raise the error of an earlier one
@@ -42,8 +43,7 @@ def _answer(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> di
 
 def one_line(error: BaseException) -> str:
     """The kind of an error and the first line of what it says."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip(" -")]
-    return f"{type(error).__name__}: {(lines or ['no message'])[0]}"[:LONGEST]
+    return f"{type(error).__name__}: {first_line(error) or 'no message'}"[:LONGEST]
 
 
 def _given(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> dict[str, object]:

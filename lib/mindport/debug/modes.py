@@ -15,7 +15,7 @@ import mindspore as ms
 
 import mindport.model  # noqa: F401  (on a CPU errors then come at once)
 from mindport.debug.mode_cases import DIFFERENCES, FOUR, Remembers, SwapTwo, redirected
-from mindport.errors import UsageError
+from mindport.errors import UsageError, first_line
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 
@@ -116,6 +116,6 @@ def _quiet() -> Iterator[None]:
 
 
 def _first_sentence(error: Exception) -> str:
-    line = next((line.strip() for line in str(error).splitlines() if line.strip(" -")), "")
+    line = first_line(error)
     line = line[1:] if line.startswith("'For ") else line
     return line if len(line) <= WIDTH else f"{line[:WIDTH].rstrip()} …"

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mindport.errors import MindPortError, UsageError
+from mindport.errors import MindPortError, UsageError, first_line
 from mindport.tracing import recorder
 from mindport.tracing.launch import FAILED, SIDES
 
@@ -89,13 +89,9 @@ def _their_fault(file: Path) -> Iterator[None]:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if Path(frame.filename).resolve() == file.resolve()]
         where = f"{file}:{own[-1].lineno}, in {own[-1].name}" if own else file
-        first = next(iter(str(error).strip().splitlines()), "")
-        raise UsageError(
-            "the code that was to be traced raised an error",
-            where=where,
-            got=f"{type(error).__name__}: {first}",
-            do="mend it, or run the file by itself",
-        ) from error
+        raise UsageError("the code that was to be traced raised an error", where=where,
+                         got=f"{type(error).__name__}: {first_line(error)}",
+                         do="mend it, or run the file by itself") from error  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
