@@ -13,7 +13,7 @@ from mindport.debug.expressions import operator
 from mindport.debug.lines import Executed, Lines, methods_of
 from mindport.debug.reasons import Reason, overflow
 from mindport.debug.summary import Summary, floating, summaries, summarise, tensors
-from mindport.debug.watch import GradientWatch, Seen, Sighting, on_gradient
+from mindport.debug.watch import GradientWatch, Seen, Sighting
 
 STEEP = {"sqrt", "rsqrt", "norm", "std", "log", "log2", "log10", "pow", "**", "/", "div", "acos", "arccos"}
 
@@ -130,6 +130,8 @@ class LocalGradients:
         return (reader, operand, *self._last)
 
     def _watch(self, names: Mapping[str, Any]) -> None:
+        from mindport.tracing.mindspore_side import on_gradient
+
         for name, value in names.items():
             for _, tensor in tensors(name, value):
                 see = partial(self._arrived, len(self._ran), name, summaries(name, tensor))
