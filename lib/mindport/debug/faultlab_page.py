@@ -17,9 +17,13 @@ def page(report: LabReport) -> str:
     return "\n".join([
         f"# The fault lab\n\nWritten by `{COMMAND}`, which plants every fault and diagnoses it; tests hold the page to "
         "the faults and to what is named.\n",
-        "Each is a mistake that has shipped somewhere. Names, shapes and digests are right; the comparison with "
-        "transformers, module by module, sees the first wrong value, and the diagnosis looks for the mistake that "
-        "makes *exactly* this value of the reference's own numbers. It does not know what was planted.\n",
+        "They are mistakes of migrations; public reports of many are named in `mindport.debug.symptoms`. Names, shapes "
+        "and digests are right; the comparison with transformers, module by module, sees the first wrong value, and "
+        "the diagnosis looks for the mistake that makes *exactly* this value of the reference's own numbers. It does "
+        "not know what was planted.\n",
+        "For each of these it has a hypothesis or a sign: the rates say that they are told apart and that none is "
+        "blamed for another, not that every mistake there is would be named. What no hypothesis makes is located, and "
+        "left to signs, which score less than ½.\n",
         "The last part of the table is of a training: some steps beside torch's, from the same weights and "
         "batches. Where one run explains nothing, ours is run a second time.\n",
         rates(report) + "\n",
