@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from mindport.debug.diagnosis.engine import Cause, Evidence
+from mindport.debug.diagnosis.cause import Cause, Evidence
 from mindport.debug.diagnosis.site import Site
 from mindport.parity import metrics
 from mindport.parity.taps import LOGITS
