@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import IO
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -26,3 +30,21 @@ def ending(code: int) -> str:
 def last_line(said: str) -> str:
     """The last line that is not blank; nothing where there is none."""
     return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+
+
+def own_stdout() -> IO[str]:
+    """In a process that answers: its stdout for the answers alone; what frameworks print there goes to stderr."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+def run_file(path: Path) -> ModuleType:
+    """In a process for the user's code: a file as a module, which may import what lies beside it."""
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None  # of a name that ends in .py they are there
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

@@ -8,14 +8,14 @@ A check that raises answers {"error": "TypeError: …"}. The process ends with i
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 import types
-from typing import IO, Any
+from typing import Any
 
 from mindport.claims.snippet import answer, run_snippet
 from mindport.errors import first_line
+from mindport.processes import own_stdout
 
 LONGEST = 160  # characters of a message
 ECHOES = 20  # operations; five were seen to raise the error of an earlier one
@@ -23,7 +23,7 @@ ECHOES = 20  # operations; five were seen to raise the error of an earlier one
 
 def main() -> int:
     """Answer until stdin ends."""
-    answers = _own_stdout()
+    answers = own_stdout()
     set_ups: dict[str, types.ModuleType] = {}
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line), set_ups)), file=answers, flush=True)
@@ -67,13 +67,6 @@ def settle() -> None:
             return
         except Exception:
             continue
-
-
-def _own_stdout() -> IO[str]:
-    """Stdout for the answers alone: what frameworks print, from Python or C++, goes to stderr."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return answers
 
 
 if __name__ == "__main__":
