@@ -15,7 +15,7 @@ from mindspore import Tensor
 
 from mindport.model import GPT, NextTokenLoss, load_model
 from mindport.parity.ours import Say, clock, modes
-from mindport.parity.recipe import SNAPSHOTS, Recipe, looked_at, own_labels, read_recipe
+from mindport.parity.recipe import KEPT, SNAPSHOTS, Recipe, looked_at, own_labels, read_recipe
 from mindport.parity.steps import Mode
 from mindport.parity.trace import Trace
 from mindport.training import AdamW, Cosine, TrainStep
@@ -84,7 +84,7 @@ def _train(directory: Path, reference: Trace, build: Build, steps: int, trace: T
         if index == 1:
             keep("grad", step.loss_and_gradients(ids, labels)[1])
         curve.append([value.asnumpy().item() for value in step(ids, labels)])
-        if index in SNAPSHOTS:
+        if index in KEPT:
             keep(f"weight/{index}", optimizer.weights)
             keep(f"m/{index}", optimizer.m)
             keep(f"v/{index}", optimizer.v)

@@ -24,7 +24,8 @@ from mindport.parity.inputs import SEED
 
 ROWS, TOKENS = 3, 24  # of a batch
 IGNORED = -100  # label of a position that does not count
-SNAPSHOTS = (1, 2, 3)  # steps after which weights and state are looked at; in the first the rate may be 0
+SNAPSHOTS = (1, 3)  # steps after which weights and optimizer state are compared
+KEPT = (1, 2, 3)  # those after which they are kept: between two in a row, a step can be computed again
 SHORTEST = 10  # steps of a schedule at least: a warm-up and something after it
 USUAL, LARGE = 50, 10_000_000  # steps of a training that shows something; parameters of a model for which it takes long
 CLIP = 0.9  # of the first norm

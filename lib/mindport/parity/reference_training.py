@@ -29,8 +29,8 @@ from mindport.parity.gradients import all_to_hub
 from mindport.parity.identity import cut
 from mindport.parity.inputs import SEED, within
 from mindport.parity.recipe import (
+    KEPT,
     ROWS,
-    SNAPSHOTS,
     Recipe,
     batch_tokens,
     batches,
@@ -159,7 +159,7 @@ def _train(model: Any, told: Recipe, data: Batches, sight: Sight) -> dict[str, n
         curve.append((loss.item(), norm.item(), schedule.get_last_lr()[0]))
         optimizer.step()
         schedule.step()
-        if step in SNAPSHOTS:
+        if step in KEPT:
             found |= _after(step, named, optimizer, sight)
     return found | dict(zip(("loss", "norm", "lr"), np.array(curve).T, strict=True))
 
