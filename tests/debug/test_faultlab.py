@@ -13,7 +13,7 @@ from mindport import cli
 from mindport.debug import FAULTS, diagnose, fault_lab, faultlab
 from mindport.debug.faultlab import BUNDLED, Clean, LabReport, Trial, homes, trial
 from mindport.debug.faultlab_page import COMMAND, rates, row
-from mindport.debug.lessons import LESSON, eps_table, fingerprints
+from mindport.debug.lessons import LAYER, LESSON, eps_table, fingerprints, operator_table
 from mindport.errors import UsageError
 from mindport.parity.tiny import MODELS
 from mindport.tables import markdown_line
@@ -94,6 +94,10 @@ def test_names_that_do_not_exist_are_refused():
 
 def test_the_lessons_faults_are_those_of_the_bundled_gpt2(ground):
     assert all(FAULTS[name].applies(ground("tiny-gpt2").config) for name in LESSON)
+
+
+def test_the_operators_of_a_lesson_are_rows_that_are_tried():
+    assert len(operator_table().rows) == len(LAYER)
 
 
 def test_epsilon_shows_where_activations_are_small():
