@@ -1,6 +1,7 @@
 """A process that runs checks: a JSON request a line on stdin, a JSON answer a line on stdout.
 
-    {"name": "C024", "source": "…", "set_up": "block", "set_up_source": "…"}  → {"seen": {"4-D works": true}}
+    {"name": "C024", "source": "…", "set_up": "block", "set_up_source": "…"}
+    → {"seen": {"4-D works": true}, "device": "CPU"}
 
 A check that raises answers {"error": "TypeError: …"}. The process ends with its stdin; it runs in a folder of its own.
 """
@@ -33,7 +34,7 @@ def main() -> int:
 def _answer(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> dict[str, Any]:
     try:
         module = run_snippet(request["name"], request["source"], _given(request, set_ups))
-        return {"seen": answer(module)}
+        return {"seen": answer(module), "device": _device()}
     except BaseException as error:  # a check may even call sys.exit
         traceback.print_exc()
         return {"error": one_line(error)}
@@ -54,6 +55,12 @@ def _given(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> dic
     if name not in set_ups:
         set_ups[name] = run_snippet(f"set_up_{name}", request["set_up_source"])
     return {key: value for key, value in vars(set_ups[name]).items() if not key.startswith("__")}
+
+
+def _device() -> str:
+    """What MindSpore computes on; nothing where no check has needed it."""
+    mindspore = sys.modules.get("mindspore")
+    return "" if mindspore is None else str(mindspore.get_context("device_target"))
 
 
 def settle() -> None:
