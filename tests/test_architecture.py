@@ -18,13 +18,13 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A room may import the rooms before it.
 ROOMS = (
-    "errors", "files", "tables", "results", "machine", "places", "environment", "sources", "config", "weights",
-    "mindformers", "model", "training", "parity", "tracing", "debug", "claims", "coverage",
+    "errors", "files", "tables", "results", "machine", "places", "processes", "environment", "sources", "config",
+    "weights", "mindformers", "model", "training", "parity", "tracing", "claims", "coverage", "debug",
     "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run", "commands", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
-    "", "errors", "files", "tables", "results", "machine", "environment", "environment.doctor", "sources", "config",
-    "weights", "mindformers", "tracing", "claims", "coverage", "report", "display", "exercises", "notebook",
+    "", "errors", "files", "tables", "results", "machine", "processes", "environment", "environment.doctor", "sources",
+    "config", "weights", "mindformers", "tracing", "claims", "coverage", "report", "display", "exercises", "notebook",
     "run", "commands", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}

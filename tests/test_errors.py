@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from mindport import errors
-from mindport.errors import FileError, MindPortError, some
+from mindport.errors import FileError, MindPortError, first_line, some
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, MindPortError)]
 
@@ -30,3 +30,10 @@ def test_a_long_list_of_names_is_cut_and_counted():
     assert some(["a", "b", "c"]) == "a, b, c"
     assert some(iter("abcdefg")) == "a, b, c (+4 more)"
     assert some([1, 2], limit=1) == "1 (+1 more)"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"), [("", ""), ("\n----\n  The shape is wrong. \n at x.cc:3", "The shape is wrong."), (" - ", "")]
+)
+def test_of_an_essay_the_first_line_is_told(message, said):
+    assert first_line(RuntimeError(message)) == said

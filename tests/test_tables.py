@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindport.tables import STATES, Table, show
+from mindport.tables import STATES, Table, markdown, show
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,9 @@ def test_a_number_and_a_shape_are_never_broken():
     page = Table("t", ("a", "b"), [((576, 1536), "off by 2.07e-06 at [a, b]")]).html()
     assert '<td><span class="n">[576, 1536]</span></td>' in page
     assert '<td>off by <span class="n">2.07e-06</span> at [a, b]</td>' in page
+
+
+def test_no_cell_can_end_a_line_of_a_page():
+    assert markdown(("a", "b"), [("x | y", 1), ("two\nlines", None)]).splitlines() == [
+        "| a | b |", "| --- | --- |", "| x \\| y | 1 |", "| two lines | None |",
+    ]  # fmt: skip

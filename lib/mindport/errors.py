@@ -76,3 +76,8 @@ def some(names: object, limit: int = 3) -> str:
     names = [str(name) for name in names]  # type: ignore[attr-defined]
     more = f" (+{len(names) - limit} more)" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
+
+
+def first_line(error: BaseException) -> str:
+    """What a foreign library's error says, without its essay: the first line that is more than a rule, or nothing."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip(" -")), "")

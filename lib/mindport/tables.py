@@ -89,6 +89,17 @@ def show(cell: object) -> str:
     return str(cell)
 
 
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The same as Markdown, for a page; cells are text as they stand."""
+    return "".join(f"{markdown_line(cells)}\n" for cells in (columns, ["---"] * len(columns), *rows))
+
+
+def markdown_line(cells: Iterable[object]) -> str:
+    """One line of such a table; neither a bar nor a line break in a cell can end it."""
+    safe = (" ".join(str(cell).split()).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(safe)} |"
+
+
 def unbroken(markup: str) -> str:
     """Escaped text in which no shape and no number can be broken at the end of a line."""
     return UNBREAKABLE.sub(lambda found: f'<span class="n">{found[0]}</span>', markup)

@@ -10,7 +10,8 @@ import pytest
 
 from mindport.debug import FAULTS, Fault, diagnose
 from mindport.debug.diagnosis import forward, values
-from mindport.debug.diagnosis.engine import Cause, Diagnosis, Evidence, explained, ranked
+from mindport.debug.diagnosis.cause import Cause, Evidence, explained
+from mindport.debug.diagnosis.engine import Diagnosis, ranked
 from mindport.debug.diagnosis.orders import by_halves, in_heads, same_columns
 from mindport.debug.diagnosis.site import Site, weights_of
 from mindport.debug.faultlab import BUNDLED, homes

@@ -12,10 +12,11 @@ import pytest
 from mindport import cli
 from mindport.debug import FAULTS, diagnose, fault_lab, faultlab
 from mindport.debug.faultlab import BUNDLED, Clean, LabReport, Trial, homes, trial
-from mindport.debug.faultlab_page import COMMAND, line, rates, row
-from mindport.debug.lessons import LESSON, eps_table, fingerprints
+from mindport.debug.faultlab_page import COMMAND, rates, row
+from mindport.debug.lessons import LAYER, LESSON, eps_table, fingerprints, operator_table
 from mindport.errors import UsageError
 from mindport.parity.tiny import MODELS
+from mindport.tables import markdown_line
 
 PAGE = Path(__file__).parents[2] / "docs/fault-lab.md"
 LINES = PAGE.read_text(encoding="utf-8").splitlines()
@@ -26,7 +27,7 @@ FORWARD = [name for name, fault in FAULTS.items() if fault.kind == "forward"]
 def test_a_planted_fault_is_found_and_named(grounds, name):
     found = trial(FAULTS[name], homes(FAULTS[name], grounds)[0])
     assert found.ok, found
-    cells = line(row(found)).removesuffix(" |")
+    cells = markdown_line(row(found)).removesuffix(" |")
     assert [one for one in LINES if one.startswith(cells)], f"{cells} is not on the page; run: {COMMAND}"
 
 
@@ -93,6 +94,10 @@ def test_names_that_do_not_exist_are_refused():
 
 def test_the_lessons_faults_are_those_of_the_bundled_gpt2(ground):
     assert all(FAULTS[name].applies(ground("tiny-gpt2").config) for name in LESSON)
+
+
+def test_the_operators_of_a_lesson_are_rows_that_are_tried():
+    assert len(operator_table().rows) == len(LAYER)
 
 
 def test_epsilon_shows_where_activations_are_small():

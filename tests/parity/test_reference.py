@@ -120,8 +120,8 @@ def _process(monkeypatch, code):
 @pytest.mark.parametrize(("code", "got"), [
     (f"import sys; print('noise', file=sys.stderr); sys.exit('{FAILED}KeyError: 3')", "KeyError: 3"),
     ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
-    ("import os; os.kill(os.getpid(), 9)", "signal 9 (the system ended it: perhaps the memory ran out)"),
-    ("import os; os.abort()", "signal 6"),
+    ("import os; os.kill(os.getpid(), 9)", "signal 9 (Killed): the system ended it, perhaps for want of memory"),
+    ("import os; os.abort()", "signal 6 (Aborted)"),
     ("raise SystemExit(3)", "it said nothing"),
 ])  # fmt: skip
 def test_the_user_gets_one_line_of_a_process_that_failed(code, got, case, tmp_path, monkeypatch, capfd):

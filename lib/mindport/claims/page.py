@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
 
 from mindport.claims.ledger import LEDGER, VERDICTS, Claim, Ledger, read_ledger
 from mindport.claims.report import counts
+from mindport.tables import markdown
 
 COMMAND = "python -m mindport.claims.page > docs/claims.md"
 HEAD = ("claim", "it says", "verdict", "what to do", "checked by, and seen on")
@@ -29,8 +29,8 @@ def page(ledger: Ledger) -> str:
             "verdict here, and exits with 1 where a version has changed one. `mindport claims --only C024` shows what "
             "a check saw. The others say why they cannot run on this machine.",
             "",
-            *_table(("topic", "claims", "checked", *VERDICTS), _totals(ledger)),
-            *(line for name, title in ledger.topics.items() for line in _topic(name, title, claims)),
+            markdown(("topic", "claims", "checked", *VERDICTS), _totals(ledger)),
+            *(_topic(name, title, claims) for name, title in ledger.topics.items()),
         ]
     )
 
@@ -45,23 +45,14 @@ def _totals(ledger: Ledger) -> list[list[object]]:
     return rows
 
 
-def _topic(name: str, title: str, claims: Sequence[Claim]) -> list[str]:
-    return [f"## {title}", "", *_table(HEAD, [_row(claim) for claim in claims if claim.topic == name])]
+def _topic(name: str, title: str, claims: Sequence[Claim]) -> str:
+    return f"## {title}\n\n" + markdown(HEAD, [_row(claim) for claim in claims if claim.topic == name])
 
 
 def _row(claim: Claim) -> list[object]:
     here = f"; here: {claim.here}" if claim.here else ""
     how = f"`--only {claim.id}`: {claim.seen_on}" if claim.check else f"not run: {claim.why_not}"
     return [claim.id, claim.claim, f"{claim.verdict}{here}", claim.practice or "–", how]
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *rows]
-    return [*("| " + " | ".join(map(_cell, line)) + " |" for line in lines), ""]
-
-
-def _cell(value: object) -> str:
-    return re.sub(r"\s+", " ", str(value)).replace("|", "\\|")
 
 
 if __name__ == "__main__":

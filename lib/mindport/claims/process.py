@@ -13,9 +13,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).parents[2]
+from mindport.processes import ending, environment, last_line
+
 COMMAND = (sys.executable, "-W", "ignore", "-m", "mindport.claims.worker")
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "GLOG_v": "4", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+SHOWN = 200  # characters of its last line
 
 
 class Worker:
@@ -24,11 +26,10 @@ class Worker:
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="mindport-claims-", ignore_cleanup_errors=True)
         self.log = Path(self.folder.name) / "stderr.txt"
-        path = os.pathsep.join(filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH"))))
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self.folder.name,
-                env={**ENVIRONMENT, **os.environ, "PYTHONPATH": path}, start_new_session=True,
+                env={**ENVIRONMENT, **environment()}, start_new_session=True,
                 text=True, encoding="utf-8",
             )  # fmt: skip
 
@@ -76,7 +77,5 @@ class Worker:
 
     def _how_it_ended(self) -> str:
         """By which signal or with which code, and the last line that it said."""
-        code = self.process.returncode
-        lines = [line.strip() for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        how = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-        return f"the process of the check ended: {how}" + (f"; {lines[-1][:200]}" if lines else "")
+        said = last_line(self.log.read_text(errors="replace"))[:SHOWN]
+        return f"the process of the check ended: {ending(self.process.returncode)}" + f"; {said}" * bool(said)

@@ -32,6 +32,7 @@ class Row:
         evidence: what was seen, line by line; the error; or why it is not run.
         seconds: of the check.
         seen_on: the versions that the ledger's verdict is of.
+        device: MindSpore's in this run; "" where its process had not needed MindSpore.
     """
 
     id: str
@@ -45,12 +46,14 @@ class Row:
     seconds: float
     practice: str
     seen_on: str
+    device: str = ""
 
 
-def seen(claim: Claim, found: Seen, seconds: float) -> Row:
+def seen(claim: Claim, found: Seen, device: str, seconds: float) -> Row:
     """The row of a check that gave an answer."""
     now = verdict(found)
-    return _row(claim, now, "agrees" if now == claim.expected else "changed", evidence(found), seconds)
+    row = _row(claim, now, "agrees" if now == claim.expected else "changed", evidence(found), seconds)
+    return replace(row, device=device)
 
 
 def broken(claim: Claim, error: str, seconds: float) -> Row:
@@ -132,7 +135,8 @@ class ClaimsReport(Result):
     def properties(self) -> tuple[Property, ...]:
         figure = f"{len(self.ran) - len(self.differing)} of {len(self.ran)}"
         name = "every claim about MindSpore that can run here has the ledger's verdict"
-        return (proved(name, self.ok, "mindport claims", figure, "CPU"),)
+        devices = sorted({row.device for row in self.ran} - {""})
+        return (proved(name, self.ok, "mindport claims", figure, ", ".join(devices) or "none"),)
 
     def as_dict(self) -> dict[str, Any]:
         by = {name: Counter(row.verdict for row in self.rows)[name] for name in VERDICTS}

@@ -132,7 +132,9 @@ class _Turn:
         seconds = round(time.perf_counter() - start, 2)
         if claim.alone or not worker.alive:
             self._drop()
-        return seen(claim, answer["seen"], seconds) if "seen" in answer else broken(claim, answer["error"], seconds)
+        if "seen" not in answer:
+            return broken(claim, answer["error"], seconds)
+        return seen(claim, answer["seen"], answer["device"], seconds)
 
     def _worker(self) -> Worker:
         self.worker = self.worker or Worker()

@@ -1,6 +1,7 @@
 """A process that runs checks: a JSON request a line on stdin, a JSON answer a line on stdout.
 
-    {"name": "C024", "source": "…", "set_up": "block", "set_up_source": "…"}  → {"seen": {"4-D works": true}}
+    {"name": "C024", "source": "…", "set_up": "block", "set_up_source": "…"}
+    → {"seen": {"4-D works": true}, "device": "CPU"}
 
 A check that raises answers {"error": "TypeError: …"}. The process ends with its stdin; it runs in a folder of its own.
 """
@@ -8,13 +9,14 @@ A check that raises answers {"error": "TypeError: …"}. The process ends with i
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 import types
-from typing import IO, Any
+from typing import Any
 
 from mindport.claims.snippet import answer, run_snippet
+from mindport.errors import first_line
+from mindport.processes import own_stdout
 
 LONGEST = 160  # characters of a message
 ECHOES = 20  # operations; five were seen to raise the error of an earlier one
@@ -22,7 +24,7 @@ ECHOES = 20  # operations; five were seen to raise the error of an earlier one
 
 def main() -> int:
     """Answer until stdin ends."""
-    answers = _own_stdout()
+    answers = own_stdout()
     set_ups: dict[str, types.ModuleType] = {}
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line), set_ups)), file=answers, flush=True)
@@ -32,7 +34,7 @@ def main() -> int:
 def _answer(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> dict[str, Any]:
     try:
         module = run_snippet(request["name"], request["source"], _given(request, set_ups))
-        return {"seen": answer(module)}
+        return {"seen": answer(module), "device": _device()}
     except BaseException as error:  # a check may even call sys.exit
         traceback.print_exc()
         return {"error": one_line(error)}
@@ -42,8 +44,7 @@ def _answer(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> di
 
 def one_line(error: BaseException) -> str:
     """The kind of an error and the first line of what it says."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip(" -")]
-    return f"{type(error).__name__}: {(lines or ['no message'])[0]}"[:LONGEST]
+    return f"{type(error).__name__}: {first_line(error) or 'no message'}"[:LONGEST]
 
 
 def _given(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> dict[str, object]:
@@ -54,6 +55,12 @@ def _given(request: dict[str, str], set_ups: dict[str, types.ModuleType]) -> dic
     if name not in set_ups:
         set_ups[name] = run_snippet(f"set_up_{name}", request["set_up_source"])
     return {key: value for key, value in vars(set_ups[name]).items() if not key.startswith("__")}
+
+
+def _device() -> str:
+    """What MindSpore computes on; nothing where no check has needed it."""
+    mindspore = sys.modules.get("mindspore")
+    return "" if mindspore is None else str(mindspore.get_context("device_target"))
 
 
 def settle() -> None:
@@ -67,13 +74,6 @@ def settle() -> None:
             return
         except Exception:
             continue
-
-
-def _own_stdout() -> IO[str]:
-    """Stdout for the answers alone: what frameworks print, from Python or C++, goes to stderr."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return answers
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from mindport.config.dialect import REQUIRED, Derived, Dialect
 from mindport.config.dialects import DIALECTS
 from mindport.config.dialects.common import REFUSED
 from mindport.config.model_config import ModelConfig
-from mindport.tables import Table
+from mindport.tables import Table, markdown
 
 COMMAND = "python -m mindport.config.families > docs/families.md"
 FEATURES = (  # the fields of ModelConfig in which families differ, in the order of the forward pass
@@ -63,16 +63,16 @@ def page() -> str:
         "file of tables.\n",
         "## Features\n\n`key` is a key of config.json, followed by what stands in when it is missing; "
         "other text is fixed by the family, – is what the model does by itself.\n",
-        _table(("", *(_code(family.model_type) for family in families)), _features(families)),
+        markdown(("", *(_code(family.model_type) for family in families)), _features(families)),
         "## Tensors that hold several of ours\n",
-        _table(("family", "tensor", "layout", "parameters of the model"), _fused(families)),
+        markdown(("family", "tensor", "layout", "parameters of the model"), _fused(families)),
         "## What is refused, and why\n\nIn every family:\n",
-        _table(("key", "allowed", "reason"), [_refusal(refusal) for refusal in REFUSED]),
+        markdown(("key", "allowed", "reason"), [_refusal(refusal) for refusal in REFUSED]),
         "By family, beside unknown keys, unknown activations and unknown kinds of rotary scaling:\n",
-        _table(("family", "key", "allowed", "reason"), _refused(families)),
+        markdown(("family", "key", "allowed", "reason"), _refused(families)),
         "## How it is proved\n\nEach line holds for every family: tiny random models of the real classes "
         "(`tests/families.py`), no norm of which is 1 and no bias of which is 0.\n",
-        _table(("what", "test", "limit"), [(what, _code(test), limit) for what, test, limit in PROOFS]),
+        markdown(("what", "test", "limit"), [(what, _code(test), limit) for what, test, limit in PROOFS]),
     ]
     return "\n".join(parts)
 
@@ -139,11 +139,6 @@ def _names(families: Sequence[Dialect]) -> str:
 
 def _code(text: str) -> str:
     return f"`{text}`"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 operators/*.yaml   the table: torch's names, MindSpore's counterpart, its trap, its replacement
 frame.yaml         names of torch that compute nothing (types, devices, modules)
-scan, trace        what is used: read from source without running it, or seen while a live module runs
+scan, live         what is used: read from source without running it, or seen while a live module runs
 probe              each counterpart is called, and its value and gradient held to torch's
 """
 

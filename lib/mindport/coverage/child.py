@@ -11,9 +11,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2]
+from mindport.processes import ending, environment, last_line
+
 QUIET = {"GLOG_v": "3", "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:backslashreplace", "HF_HUB_OFFLINE": "1"}
-TAIL = 4000  # bytes
+TAIL, SHOWN = 4000, 200  # bytes of its words, characters of the last line
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,8 @@ class Ended:
         """In one line."""
         if self.code is None:
             return "no answer in time"
-        if self.code < 0:
-            return f"ended by signal {-self.code} ({signal.strsignal(-self.code)})"
-        last = [line.strip() for line in self.said.splitlines() if line.strip()]
-        return f"exit code {self.code}" + (f": {last[-1][:200]}" if last else "")
+        said = last_line(self.said)[:SHOWN] if self.code > 0 else ""  # what stands before a signal is not of it
+        return ending(self.code) + f": {said}" * bool(said)
 
 
 def run(module: str, *arguments: str, timeout: float, folder: Path | None = None) -> Ended:
@@ -42,8 +41,7 @@ def run(module: str, *arguments: str, timeout: float, folder: Path | None = None
         timeout: seconds.
         folder: the working directory; MindSpore leaves files where it fails.
     """
-    path = os.pathsep.join(filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH"))))
-    environ = {"OMP_NUM_THREADS": "1", **os.environ, **QUIET, "PYTHONPATH": path}
+    environ = {"OMP_NUM_THREADS": "1", **environment(**QUIET)}
     with tempfile.TemporaryFile() as said:  # a file and no pipe: a grandchild that lives on must not hold us
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments], stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environ,

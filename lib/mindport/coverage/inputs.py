@@ -1,4 +1,4 @@
-"""The arrays that the table's expressions name; the same ones on both sides."""
+"""The arrays that the table's expressions name, and what reads the same in both languages."""
 
 from __future__ import annotations
 
@@ -52,3 +52,15 @@ def weight(name: str, shape: tuple[int, ...]) -> Array:
 def cotangent(shape: tuple[int, ...]) -> Array:
     """What an output is multiplied with before it is summed and differentiated."""
     return np.cos(1.0 + np.arange(int(np.prod(shape)))).astype(np.float32).reshape(shape)
+
+
+def put(x: Any, value: float) -> Any:
+    """A tensor with an assignment to an index; the one that was given stays as it is."""
+    x = 1 * x
+    x[:, 1] = value
+    return x
+
+
+def square_sum(x: Any) -> Any:
+    """A scalar of a tensor."""
+    return (x * x).sum()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
 
 from mindport.coverage.probe import Answers, Outcome, Tried, probe
 from mindport.coverage.report import LIMIT
 from mindport.coverage.table import FRAME, OPERATORS, Operator, brief
+from mindport.tables import markdown
 
 COMMAND = "python -m mindport.coverage.page > docs/coverage.md"
 
@@ -36,15 +36,15 @@ def page(answers: Answers) -> str:
         "draws twice. A row stands for all its names of torch; forms that differ are each tried.\n",
         *(_group(group, answers) for group in groups),
         "## No operators\n\nNames that compute nothing by themselves; they are listed and not counted.\n",
-        _table(("torch", "MindSpore", "mind"),
-               [(_code(brief(n)), _code(ours) if ours else "–", mind or "–") for n, (ours, mind) in FRAME.items()]),
+        markdown(("torch", "MindSpore", "mind"),
+                 [(_code(brief(n)), _code(ours) if ours else "–", mind or "–") for n, (ours, mind) in FRAME.items()]),
     ]  # fmt: skip
     return "\n".join(parts)
 
 
 def _group(group: str, answers: Answers) -> str:
     rows = [_row(o, answers.operators[o.name]) for o in OPERATORS if o.group == group]
-    return f"## {group.capitalize()}\n\n" + _table(("torch", "MindSpore", "here", "mind"), rows)
+    return f"## {group.capitalize()}\n\n" + markdown(("torch", "MindSpore", "here", "mind"), rows)
 
 
 def _row(operator: Operator, tried: Tried) -> tuple[str, ...]:
@@ -62,12 +62,7 @@ def _trap(operator: Operator, naive: Outcome | None) -> str:
 
 
 def _code(text: str) -> str:
-    return f"`{text}`".replace("|", "\\|")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return f"`{text}`"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,19 @@
-"""Step 04: what is wrong with a model, and the lab in which that is tried: faults that are planted, and found; values
-that are not finite, and who made them."""
+"""Step 04: what is wrong with a model, and the lab in which that is tried.
+
+explained                     `mindport verify`, with the most likely causes
+diagnosis/                    two traces → causes, by reproducing what is wrong
+faults/, faultlab             mistakes that are planted, and named: `mindport faultlab`, and its page
+nonfinite                     the first value that is not finite, and who made it:
+  hunt, watch, slopes           the search; hooks on the way forward; gradients on the way back
+  lines, expressions            which statement of a module, which part of it
+  summary, reasons              what is in a tensor; why it is not finite
+  cases, spoil, leftovers       what to practise on
+walk, debugger                line by line on paper, and a session of Python's debugger
+modes, mode_cases, late       PyNative beside Graph; errors that come late
+smoke, loss_scale, scaled_run the first steps of a training; what a loss scaler did
+symptoms                      sign → cause → evidence → next action
+hidden, lessons               puzzles and small tables for the notebooks
+"""
 
 from mindport.debug.debugger import session
 from mindport.debug.diagnosis import Cause, Diagnosis, Evidence, diagnose

@@ -16,6 +16,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 
 from mindport.debug.nonfinite import NonFinite, find_nonfinite
+from mindport.debug.spoil import spoil
 from mindport.errors import UsageError
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
@@ -29,7 +30,7 @@ class Attention(nn.Cell):
 
     def __init__(self, fill: float, scale: float, dtype: Any) -> None:
         super().__init__()
-        self.q, self.k, self.v = (weight(WIDTH, WIDTH, dtype, seed) for seed in (1, 2, 3))
+        self.q, self.k, self.v = (Linear(dtype, seed) for seed in (1, 2, 3))
         self.future = Tensor(np.triu(np.ones((TOKENS, TOKENS), np.bool_), 1))
         self.fill, self.scale = fill, scale
 
@@ -94,9 +95,9 @@ class Likelihood(nn.Cell):
 class Linear(nn.Cell):
     """x Wᵀ."""
 
-    def __init__(self, rows: int, columns: int, dtype: Any, seed: int) -> None:
+    def __init__(self, dtype: Any, seed: int) -> None:
         super().__init__()
-        noise = np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
+        noise = np.random.default_rng(seed).standard_normal((WIDTH, WIDTH)).astype(np.float32)
         self.weight = Parameter(Tensor(noise).astype(dtype), name="weight")
 
     def construct(self, x: Tensor) -> Tensor:
@@ -108,16 +109,12 @@ class Net(nn.Cell):
 
     def __init__(self, part: nn.Cell, dtype: Any = ms.float32, before: bool = True, after: bool = True) -> None:
         super().__init__()
-        self.before = weight(WIDTH, WIDTH, dtype, 4) if before else nn.Identity()
+        self.before = Linear(dtype, 4) if before else nn.Identity()
         self.part = part
-        self.after = weight(WIDTH, WIDTH, dtype, 5) if after else nn.Identity()
+        self.after = Linear(dtype, 5) if after else nn.Identity()
 
     def construct(self, x: Tensor, *more: Tensor) -> Tensor:
         return self.after(self.part(self.before(x), *more))
-
-
-def weight(rows: int, columns: int, dtype: Any, seed: int) -> Linear:
-    return Linear(rows, columns, dtype, seed)
 
 
 @dataclass(frozen=True)
@@ -222,9 +219,7 @@ def _likelihood() -> tuple[nn.Cell, tuple[Any, ...]]:
 
 def _spoiled() -> tuple[nn.Cell, tuple[Any, ...]]:
     net = Net(nn.Identity())
-    values = net.after.weight.asnumpy().copy()
-    values[3, 1] = np.inf
-    net.after.weight = Parameter(Tensor(values), name="weight")
+    spoil(net.after, np.inf)
     return net, (x(),)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
 
 from mindport.debug.faultlab import COARSE, FIRST, TOP, LabReport, Trial, fault_lab
+from mindport.tables import markdown
 
 COMMAND = "python -m mindport.debug.faultlab_page > docs/fault-lab.md"
 COLUMNS = ("planted", "what was done wrong", "model", "first wrong value", "named", "rank")
@@ -17,9 +17,13 @@ def page(report: LabReport) -> str:
     return "\n".join([
         f"# The fault lab\n\nWritten by `{COMMAND}`, which plants every fault and diagnoses it; tests hold the page to "
         "the faults and to what is named.\n",
-        "Each is a mistake that has shipped somewhere. Names, shapes and digests are right; the comparison with "
-        "transformers, module by module, sees the first wrong value, and the diagnosis looks for the mistake that "
-        "makes *exactly* this value of the reference's own numbers. It does not know what was planted.\n",
+        "They are mistakes of migrations; public reports of many are named in `mindport.debug.symptoms`. Names, shapes "
+        "and digests are right; the comparison with transformers, module by module, sees the first wrong value, and "
+        "the diagnosis looks for the mistake that makes *exactly* this value of the reference's own numbers. It does "
+        "not know what was planted.\n",
+        "For each of these it has a hypothesis or a sign: the rates say that they are told apart and that none is "
+        "blamed for another, not that every mistake there is would be named. What no hypothesis makes is located, and "
+        "left to signs, which score less than ½.\n",
         "The last part of the table is of a training: some steps beside torch's, from the same weights and "
         "batches. Where one run explains nothing, ours is run a second time.\n",
         "A fault counts as named when the first cause says what was done wrong. Some cannot be told apart by what they "
@@ -29,9 +33,9 @@ def page(report: LabReport) -> str:
         rates(report) + "\n",
         "The last two columns are what coarser checks would have said: the cosine of the logits, and the share of "
         "positions at which the most likely next token is still the right one.\n",
-        _table((*COLUMNS, *COARSE), [(*row(trial), *trial.coarse) for trial in report.trials]),
+        markdown((*COLUMNS, *COARSE), [(*row(trial), *trial.coarse) for trial in report.trials]),
         "## Without a fault\n",
-        _table(("model", "found"), clean),
+        markdown(("model", "found"), clean),
     ])  # fmt: skip
 
 
@@ -49,16 +53,6 @@ def row(trial: Trial) -> tuple[str, ...]:
     """The part of a line that is the same on every machine."""
     first = trial.named[0] if trial.named else "nothing"
     return f"`{trial.planted}`", trial.what, trial.model, f"`{trial.found}`", f"`{first}`", str(trial.rank or "–")
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(line(cells) for cells in lines) + "\n"
-
-
-def line(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

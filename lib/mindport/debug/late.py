@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mindport.errors import BackendError
+from mindport.processes import last_line
 from mindport.results import Result
 from mindport.tables import Table
 
@@ -72,11 +73,16 @@ def late_program() -> str:
 
 
 def _run(launch: str, *arguments: str) -> Blamed:
-    done = subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=TIMEOUT)
+    command = [sys.executable, str(SCRIPT), *arguments]
     try:
-        answer = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        last = done.stderr.strip().splitlines()[-1:] or ["nothing"]
-        raise BackendError("the process gave no answer", where=SCRIPT.name, got=last[0],
-                           do="mindport doctor") from None  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
+        answer = json.loads(last_line(done.stdout))
+    except subprocess.TimeoutExpired:
+        raise _silent(f"nothing in {TIMEOUT} s") from None
+    except ValueError:
+        raise _silent(last_line(done.stderr) or "nothing") from None
     return Blamed(launch, answer["line"], answer["code"], answer["message"])
+
+
+def _silent(got: str) -> BackendError:
+    return BackendError("the process gave no answer", where=SCRIPT.name, got=got, do="mindport doctor")

@@ -15,30 +15,15 @@ from mindport.tables import Table
 
 LESSON = ("swap", "transpose", "norm_swap", "drop_bias", "random", "float16", "gelu", "eps", "no_mask", "scale_width")
 
-OPERATORS = (
-    # PyTorch                      MindSpore                              the trap
-    (
-        "x.view(2, -1)",
-        "x.reshape((2, -1))",
-        "a strided view must not be reshaped in place; reshape copies when it has to",
-    ),
-    ("torch.cat([a, b], dim=1)", "ops.cat((a, b), axis=1)", "dim is called axis"),
-    (
-        "x.masked_fill(m, v)",
-        "x.masked_fill(m, v)",
-        "the mask must be bool, v no integer where x is float; adding a full-shape mask is four times faster",
-    ),
-    ("torch.where(m, a, b)", "ops.where(m, a, b)", "the condition must be bool; a and b are promoted, as in torch"),
-    ("x.transpose(1, 2)", "x.swapaxes(1, 2)", "MindSpore's transpose((0, 2, 1, 3)) is torch's permute"),
-    ("x.permute(0, 2, 1, 3)", "x.transpose((0, 2, 1, 3))", "all axes are named"),
-    ("x.contiguous()", "x.contiguous()", "needed after a transpose when the memory itself is handed on (files, NumPy)"),
-    ("x @ w.t() + b", "ops.MatMul(transpose_b=True), ops.BiasAdd()", "two-dimensional products are the fast ones"),
-)
+LAYER = ("view", "cat", "masked_fill", "where", "transpose", "permute", "contiguous", "linear map, as a function")
 
 
 def operator_table() -> Table:
-    """The operators of one layer, in both languages."""
-    return Table("the same in MindSpore", ("PyTorch", "MindSpore", "mind"), OPERATORS)
+    """The operators of a layer in both languages: rows of the table that `mindport coverage` tries."""
+    from mindport.coverage.table import OPERATORS
+
+    rows = [(operator.torch, operator.ms, operator.trap or "–") for operator in OPERATORS if operator.name in LAYER]
+    return Table("the same in MindSpore", ("PyTorch", "MindSpore", "mind"), rows)
 
 
 def mask_table(tokens: int = 6) -> Table:

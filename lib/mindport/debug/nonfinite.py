@@ -129,15 +129,10 @@ def _checked(step: Any, cell: Any) -> tuple[Callable[..., Any], Any]:
         raise UsageError("a function does not say which cells it calls", got=step, do="give cell=model as well")
     cell = step if cell is None else cell
     codes = {"the step": step} | {name or "the cell": each.construct for name, each in cell.cells_and_names()}
-    if compiled := [name for name, code in codes.items() if _is_compiled(code)]:
+    if compiled := [name for name, code in codes.items() if getattr(code, "__wrapped_by_jit__", False)]:
         raise UsageError("no hook sees into a compiled graph", where=some(compiled), got="ms.jit", expected="PyNative",
                          do="take ms.jit away while you search")  # fmt: skip
     return step, cell
-
-
-def _is_compiled(code: Any) -> bool:
-    """Whether it was wrapped by `ms.jit`, which hides a function behind one of this name."""
-    return getattr(getattr(code, "__code__", None), "co_name", "") == "staging_specialize"
 
 
 def _result(found: Found, hunt: Hunt, real: Any) -> NonFinite:

@@ -13,7 +13,7 @@ from mindport.debug.expressions import operator
 from mindport.debug.lines import Executed, Lines, methods_of
 from mindport.debug.reasons import Reason, overflow
 from mindport.debug.summary import Summary, floating, summaries, summarise, tensors
-from mindport.debug.watch import GradientWatch, Seen, Sighting, on_gradient
+from mindport.debug.watch import GradientWatch, Seen, Sighting
 
 STEEP = {"sqrt", "rsqrt", "norm", "std", "log", "log2", "log10", "pow", "**", "/", "div", "acos", "arccos"}
 
@@ -74,7 +74,7 @@ class Slopes:
         return Sighting(cell, name or type(cell).__name__, f"in the {gradient.name}", (), (gradient,))
 
     def _explained(self, first: Sighting) -> tuple[Sighting, Reason, Executed | None]:
-        executed, *around = self._statement(first.cell)
+        executed, around = self._statement(first.cell)
         if executed is None:
             return first, overflow(first.values[0], first.inputs) or _unknown(first), None
         operand = around[0]
@@ -85,11 +85,12 @@ class Slopes:
             return first, Reason("infinite slope", says), executed
         return first, overflow(first.values[0], first.inputs) or _unknown(first), executed
 
-    def _statement(self, cell: Any) -> Any:
+    def _statement(self, cell: Any) -> tuple[Executed | None, tuple[Summary, ...]]:
         """The statement that reads the local name whose gradient is the first that is not finite.
 
         Returns:
-            The statement or None, the value of that name, and the last gradient that was finite.
+            The statement, None where it was not seen; with one, the value of that name, and the last gradient that
+            was finite.
         """
         local = LocalGradients()
         try:
@@ -121,15 +122,17 @@ class LocalGradients:
         for handle in self._handles:
             handle.remove()
 
-    def answer(self) -> Any:
-        """The guilty statement, its operand, and the last gradient that was finite; (None,) without one."""
+    def answer(self) -> tuple[Executed | None, tuple[Summary, ...]]:
+        """The guilty statement or None, and its operand with the last gradient that was finite."""
         if self._bad is None:
-            return (None,)
+            return None, ()
         when, name, operand = self._bad
         reader = next((each for each in self._ran[when:] if name in _reads(each.node)), None)
-        return (reader, operand, *self._last)
+        return reader, (operand, *self._last)
 
     def _watch(self, names: Mapping[str, Any]) -> None:
+        from mindport.tracing.mindspore_side import on_gradient
+
         for name, value in names.items():
             for _, tensor in tensors(name, value):
                 see = partial(self._arrived, len(self._ran), name, summaries(name, tensor))

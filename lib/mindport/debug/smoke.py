@@ -88,7 +88,7 @@ def smoke_run(model: GPT, *, steps: int = 8, rate: float = 1e-3, seed: int = 0) 
     without = _without_gradient(loss, weights, batch)
     rows = [[float(value) for value in step(*batch)] for _ in range(steps)]
     losses, norms, rates = (tuple(column) for column in zip(*rows, strict=True))
-    return SmokeRun(losses, norms, rates, without, math.log(model.config.vocab_size),
+    return SmokeRun(losses, norms, rates, without, math.log(model.config.vocab_rows),
                     ms.get_context("device_target"))  # fmt: skip
 
 

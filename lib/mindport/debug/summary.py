@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mindport.errors import some
+from mindport.tracing.recorder import leaves
 
 
 @dataclass(frozen=True)
@@ -108,17 +109,10 @@ def floating(value: Any) -> np.ndarray | None:
 
 
 def tensors(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The tensors in `value`, a tensor or nested tuples, lists and dicts of them, each with a name."""
+    """The tensors in `value`, a tensor or a nest of them, each with a name."""
     from mindspore import Tensor
 
-    if isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, (tuple, list)):
-        for index, item in enumerate(value):
-            yield from tensors(f"{name}[{index}]", item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from tensors(f"{name}[{key!r}]", item)
+    return ((name + part, leaf) for part, leaf in leaves(value) if isinstance(leaf, Tensor))
 
 
 def summaries(name: str, value: Any) -> tuple[Summary, ...]:

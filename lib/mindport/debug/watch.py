@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -164,6 +164,8 @@ class GradientWatch(Watch):
                 seen.made_by = caller
 
     def _register(self, tensor: Any, name: str, maker: Call | None) -> Seen | None:
+        from mindport.tracing.mindspore_side import on_gradient
+
         if id(tensor) not in self._seen:
             seen = Seen(name, maker, [], tensor)
             if not (handles := on_gradient(tensor, lambda gradient: self._arrived(seen, gradient))):
@@ -180,26 +182,3 @@ class GradientWatch(Watch):
             self.before = found
         else:
             self.gradient = (seen, found)
-
-
-def on_gradient(tensor: Any, see: Callable[[Any], None]) -> list[Any]:
-    """Look at the gradient of a tensor when it arrives.
-
-    Returns:
-        The handle that takes the hook away again; nothing where no gradient arrives. Those of parameters come with
-        the answer.
-    """
-    from mindspore import Parameter
-
-    def hook(gradient: Any) -> Any:
-        see(gradient)
-        return gradient
-
-    if isinstance(tensor, Parameter) or not tensor.is_floating_point():
-        return []
-    try:
-        return [tensor.register_hook(hook)]
-    except RuntimeError as error:
-        if "requires grad is false" in str(error):
-            return []
-        raise

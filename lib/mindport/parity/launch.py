@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from mindport.config import read_config
 from mindport.errors import BackendError
+from mindport.processes import ending, environment
 
 NEEDED = ("torch", "transformers")
 FORWARD, TRAINING = "mindport.parity.reference", "mindport.parity.reference_training"
@@ -76,7 +76,7 @@ def make_tiny(names: Sequence[str], out: Path, *, progress: bool = True) -> None
 def _finish(command: list[str], where: Path, progress: bool) -> None:
     """Run a process of the reference to its end."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-                               env={**os.environ, **OFFLINE})  # fmt: skip
+                               env=environment(**OFFLINE))  # fmt: skip
     assert process.stderr is not None
     last = ""
     try:
@@ -101,7 +101,7 @@ def _finish(command: list[str], where: Path, progress: bool) -> None:
 def _reason(code: int, last: str) -> str:
     """One line: what the process said at last, or which signal ended it."""
     if code < 0:
-        return f"signal {-code}" + " (the system ended it: perhaps the memory ran out)" * (code == -signal.SIGKILL)
+        return ending(code) + ": the system ended it, perhaps for want of memory" * (code == -signal.SIGKILL)
     return last.removeprefix(FAILED) or "it said nothing"
 
 

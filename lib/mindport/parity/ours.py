@@ -18,7 +18,7 @@ import numpy as np
 from mindspore import Tensor, nn
 
 from mindport.config import dialect_for, from_dict
-from mindport.errors import BackendError
+from mindport.errors import BackendError, first_line
 from mindport.model import load_model
 from mindport.parity import metrics, rotation
 from mindport.parity.inputs import cotangent, greedy_lengths, is_dynamic
@@ -190,7 +190,7 @@ def modes() -> Iterator[Callable[[int], None]]:
     try:
         yield lambda mode: ms.set_context(mode=mode)
     except RuntimeError as error:
-        raise BackendError("MindSpore refused", got=str(error).splitlines()[0], do="run mindport doctor") from error
+        raise BackendError("MindSpore refused", got=first_line(error), do="run mindport doctor") from error
     finally:
         ms.set_context(mode=before)
 

@@ -26,7 +26,7 @@ import transformers
 
 from mindport.config import ModelConfig, dialect_for, read_config, to_dict
 from mindport.config.dialect import Dialect
-from mindport.errors import BackendError, MappingError, MindPortError, some
+from mindport.errors import BackendError, MappingError, MindPortError, first_line, some
 from mindport.parity import rotation
 from mindport.parity.float64 import Float64
 from mindport.parity.gradients import to_hub
@@ -338,8 +338,8 @@ def answer(told: argparse.ArgumentParser, make: Callable[..., Path], argv: list[
 
 def _one_line(error: Exception) -> str:
     """Kind and message; of a foreign error's essay, its beginning."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = "; ".join(lines if isinstance(error, MindPortError) else lines[:1])
+    lines = (line.strip() for line in str(error).splitlines())
+    said = "; ".join(lines) if isinstance(error, MindPortError) else first_line(error)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mindport.tracing.comparison import Divergence, Row
-from mindport.tracing.rows import ROOT, module
+from mindport.tracing.recorder import ROOT
+from mindport.tracing.rows import module
 
 
 def first_forward(rows: Sequence[Row], classes: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Divergence | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,6 +12,7 @@ from typing import Any
 from mindport import errors
 from mindport.errors import BackendError, FileError, UsageError, some
 from mindport.parity.launch import OFFLINE, run_reference
+from mindport.processes import ending, environment
 from mindport.tracing.summary import TraceSummary, summarise
 
 SIDES = {"torch": "mindport.tracing.torch_side", "mindspore": "mindport.tracing.mindspore_side"}
@@ -74,14 +73,14 @@ def _run(what: str, out: Path | str, overwrite: bool, options: dict[str, Any]) -
              "options": {**options, "overwrite": overwrite}}  # fmt: skip
     command = [sys.executable, "-m", "mindport.tracing.script", json.dumps(order)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                          env={**os.environ, **OFFLINE})  # fmt: skip
+                          env=environment(**OFFLINE))  # fmt: skip
     last = (done.stdout.rstrip().splitlines() or [""])[-1]
     if done.returncode and last.startswith(FAILED):
         raise _their_error(last)
     if done.stdout.strip():
         print(done.stdout.strip(), file=sys.stderr)
     if done.returncode:
-        ended = f"signal {signal.Signals(-done.returncode).name}" if done.returncode < 0 else last
+        ended = ending(done.returncode) if done.returncode < 0 else last
         raise BackendError("the process that traces was ended", where=what, got=ended)
 
 

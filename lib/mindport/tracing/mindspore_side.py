@@ -14,7 +14,7 @@ it was before. A dropout that a construct calls by itself with `training=True` c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,19 +104,33 @@ def settled(module: nn.Cell, *, seed: int, dropout: bool) -> Iterator[None]:
                 cell.set_train(mode)
 
 
-@contextmanager
-def watch(module: nn.Cell, seen: Recorder) -> Iterator[None]:
+def watch(module: nn.Cell, seen: Recorder) -> AbstractContextManager[None]:
     """Hooks on the cell and those inside, for the time of the block."""
-    cells, handles = _cells(module), []
-    for path in _outside_graphs(cells, seen.wanted(list(cells))):
-        before, after = partial(_before, seen, path), partial(_after, seen, path)
-        handles.append(cells[path].register_forward_pre_hook(before, with_kwargs=True))
-        handles.append(cells[path].register_forward_hook(after, with_kwargs=True))
+    cells = _cells(module)
+    paths = _outside_graphs(cells, seen.wanted(list(cells)))
+    return seen.watching({path: cells[path] for path in paths}, partial(_answered, seen))
+
+
+def on_gradient(tensor: Tensor, see: Callable[[Tensor], None]) -> list[Any]:
+    """Look at the gradient of a tensor when it arrives.
+
+    Returns:
+        The handle that takes the hook away again; nothing where no gradient arrives. Those of parameters come with
+        the answer.
+    """
+
+    def hook(gradient: Tensor) -> Tensor:
+        see(gradient)
+        return gradient  # it is what goes on
+
+    if isinstance(tensor, ms.Parameter) or not tensor.is_floating_point():
+        return []
     try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+        return [tensor.register_hook(hook)]
+    except RuntimeError as error:
+        if NO_GRADIENT in str(error):
+            return []
+        raise
 
 
 def seed_all(seed: int) -> None:
@@ -128,24 +142,9 @@ def is_module(value: Any) -> bool:
     return isinstance(value, nn.Cell)
 
 
-def _before(seen: Recorder, path: str, cell: nn.Cell, args: Any, kwargs: Any) -> None:
-    seen.begin(path, args, kwargs)
-
-
-def _after(seen: Recorder, path: str, cell: nn.Cell, args: Any, kwargs: Any, output: Any) -> None:
-    for name, tensor in seen.end(path, output):
-        if tensor.dtype in FLOATS:
-            try:
-                tensor.register_hook(partial(_arrived, seen.expect(name)))
-            except RuntimeError as error:
-                if NO_GRADIENT not in str(error):
-                    raise
-
-
-def _arrived(keep: Callable[[Tensor], None], gradient: Tensor) -> Tensor:
-    """A hook of MindSpore answers with the gradient that goes on."""
-    keep(gradient)
-    return gradient
+def _answered(seen: Recorder, name: str, tensor: Tensor) -> None:
+    if tensor.dtype in FLOATS:
+        on_gradient(tensor, seen.expect(name))
 
 
 def _observe(module: nn.Cell, run: Callable[[], Any], loss: Loss | None, backward: bool, seen: Recorder) -> str:

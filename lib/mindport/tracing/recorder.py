@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,32 @@ class Recorder:
         """It has answered; returns each tensor of the answer with the name of its gradient."""
         name = self._open[path].pop()
         return [(f"back/{name}{part}", value) for part, value in self._keep(f"out/{name}", output, self.order)]
+
+    @contextmanager
+    def watching(self, modules: Mapping[str, Any], answered: Callable[[str, Any], None]) -> Iterator[None]:
+        """Hooks on modules for the time of the block; both frameworks take them alike.
+
+        Args:
+            modules: by path.
+            answered: is given each tensor that a module makes, after the name of its gradient.
+        """
+
+        def before(path: str, module: Any, args: Any, kwargs: Any) -> None:
+            self.begin(path, args, kwargs)
+
+        def after(path: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+            for name, tensor in self.end(path, output):
+                answered(name, tensor)
+
+        handles = []
+        for path, module in modules.items():
+            handles.append(module.register_forward_pre_hook(partial(before, path), with_kwargs=True))
+            handles.append(module.register_forward_hook(partial(after, path), with_kwargs=True))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
     def expect(self, name: str) -> Callable[[Any], None]:
         """What keeps the gradient of that name when it arrives."""

@@ -15,11 +15,11 @@ from mindport.tracing.distance import NOWHERE, distance, not_finite
 from mindport.tracing.limits import NOTHING, Limit, is_exact
 from mindport.tracing.names import Pair
 from mindport.tracing.padding import Padding
+from mindport.tracing.recorder import ROOT
 
 GRADIENTS = 1e-3  # of the largest gradient: a smaller one is held to that, for what is left of it may be rounding
 BLURRED = "shows nothing: in this precision the reference's own error is of the value's size"
 ESTRANGED = "the float64 beside it is of another computation (noise? a cast?), and was left out"
-ROOT = "."
 TENSOR, CALL = re.compile(r"\[.*\]$"), re.compile(r"#\d+$")
 
 

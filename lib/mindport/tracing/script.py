@@ -8,7 +8,6 @@ The function takes nothing and returns (module, inputs), or (module, inputs, los
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import sys
 import traceback
@@ -18,7 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mindport.errors import MindPortError, UsageError
+from mindport.errors import MindPortError, UsageError, first_line
+from mindport.processes import run_file
 from mindport.tracing import recorder
 from mindport.tracing.launch import FAILED, SIDES
 
@@ -44,12 +44,7 @@ def run(order: Mapping[str, Any]) -> None:
 
 
 def _function(file: Path, name: str) -> Callable[[], Any]:
-    sys.path.insert(0, str(file.resolve().parent))  # for what the file imports from beside it
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = loaded
-    spec.loader.exec_module(loaded)
+    loaded = run_file(file)
     function = getattr(loaded, name, None)
     if not callable(function):
         named = [key for key, value in vars(loaded).items() if callable(value) and not key.startswith("_")]
@@ -89,13 +84,9 @@ def _their_fault(file: Path) -> Iterator[None]:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if Path(frame.filename).resolve() == file.resolve()]
         where = f"{file}:{own[-1].lineno}, in {own[-1].name}" if own else file
-        first = next(iter(str(error).strip().splitlines()), "")
-        raise UsageError(
-            "the code that was to be traced raised an error",
-            where=where,
-            got=f"{type(error).__name__}: {first}",
-            do="mend it, or run the file by itself",
-        ) from error
+        raise UsageError("the code that was to be traced raised an error", where=where,
+                         got=f"{type(error).__name__}: {first_line(error)}",
+                         do="mend it, or run the file by itself") from error  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:

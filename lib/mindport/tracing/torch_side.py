@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mindport.errors import first_line
 from mindport.parity.float64 import Float64
 from mindport.parity.trace import BFLOAT16, write_trace
 from mindport.tracing import recorder
@@ -107,19 +108,10 @@ def settled(module: torch.nn.Module, *, seed: int, dropout: bool) -> Iterator[No
                 part.training = mode
 
 
-@contextmanager
-def watch(module: torch.nn.Module, seen: Recorder) -> Iterator[None]:
+def watch(module: torch.nn.Module, seen: Recorder) -> AbstractContextManager[None]:
     """Hooks on the module and its submodules, for the time of the block."""
-    modules, handles = _modules(module), []
-    for path in seen.wanted(list(modules)):
-        before, after = partial(_before, seen, path), partial(_after, seen, path)
-        handles.append(modules[path].register_forward_pre_hook(before, with_kwargs=True))
-        handles.append(modules[path].register_forward_hook(after, with_kwargs=True))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    modules = _modules(module)
+    return seen.watching({path: modules[path] for path in seen.wanted(list(modules))}, partial(_answered, seen))
 
 
 def seed_all(seed: int) -> None:
@@ -131,14 +123,9 @@ def is_module(value: Any) -> bool:
     return isinstance(value, torch.nn.Module)
 
 
-def _before(seen: Recorder, path: str, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
-    seen.begin(path, args, kwargs)
-
-
-def _after(seen: Recorder, path: str, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-    for name, tensor in seen.end(path, output):
-        if tensor.requires_grad:
-            tensor.register_hook(seen.expect(name))
+def _answered(seen: Recorder, name: str, tensor: torch.Tensor) -> None:
+    if tensor.requires_grad:
+        tensor.register_hook(seen.expect(name))
 
 
 def _observe(module: torch.nn.Module, call: Call, loss: Loss | None, backward: bool, seen: Recorder) -> str:
@@ -189,8 +176,7 @@ def _add_exact(module: torch.nn.Module, call: Call, loss: Loss | None, backward:
         with Float64():
             _observe(twin, _nested(call, _double), loss, backward, wide)
     except Exception as error:  # a user's code may insist on float32 in any way
-        first = next(iter(str(error).splitlines()), "")
-        return f"not known: in float64 the module raised {type(error).__name__}: {first}"
+        return f"not known: in float64 the module raised {type(error).__name__}: {first_line(error)}"
     for name, value in wide.trace.arrays.items():
         mine = seen.trace.arrays.get(name)
         if mine is not None and mine.dtype.name in ("float32", "float16", "bfloat16") and mine.shape == value.shape:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mindport.errors import BackendError
-from mindport.tuning.race import PACKAGE, QUIET
+from mindport.processes import environment
+from mindport.tuning.race import QUIET
 
 CODE = "import sys; from mindport.tuning.isolated import serve; serve(*sys.argv[1:])"
 ERROR = re.compile(r"^\w*(\.\w+)*(Error|Exception): ")
@@ -27,7 +27,9 @@ def isolated(function: Callable[..., Any], *arguments: Any) -> Any:
     """
     command = [sys.executable, "-c", CODE, function.__module__, function.__name__, json.dumps(arguments)]
     with tempfile.TemporaryDirectory(prefix="mindport-isolated-") as folder:  # MindSpore leaves files where it fails
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=folder, env=_environment())
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", cwd=folder, env=environment(**QUIET)
+        )
     if done.returncode:
         raise BackendError("a measuring process failed", where=function.__name__, got=_reason(done.stderr))
     return json.loads(done.stdout.splitlines()[-1])
@@ -39,12 +41,6 @@ def serve(module: str, function: str, arguments: str) -> None:
 
     answer = getattr(importlib.import_module(module), function)(*json.loads(arguments))
     print("\n" + json.dumps(answer))
-
-
-def _environment() -> dict[str, str]:
-    """This package, wherever it lies, and no logs."""
-    path = os.pathsep.join(filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, **QUIET, "PYTHONPATH": path}
 
 
 def _reason(stderr: str) -> str:

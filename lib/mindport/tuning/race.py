@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from mindport.errors import BackendError, FileError, MindPortError
+from mindport.processes import environment
 from mindport.tuning.case import FMA, GEMM, Case, Memory
 from mindport.tuning.contestant import Contestant
 from mindport.tuning.harness import paired_ratios, take_turns, timings
 from mindport.tuning.numerics import Agreement, agree
 
-PACKAGE = Path(__file__).parents[2]  # what a process must find to import mindport, whatever its directory
 QUIET = {"GLOG_v": "3", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 TURN, MIDDLING = 0.5, 50.0  # seconds, GFLOP/s
@@ -122,7 +122,7 @@ class Worker:
         with self.log.open("wb") as stderr:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "mindport.tuning.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=stderr, text=True, cwd=folder, env=_environment(threads),
+                stderr=stderr, text=True, cwd=folder, env=environment(**QUIET, **dict.fromkeys(THREADS, str(threads))),
             )  # fmt: skip
         self.about: dict[str, Any] = {}
 
@@ -205,9 +205,3 @@ def _judge(workers: Mapping[str, Worker], plan: Plan) -> tuple[Agreement, ...]:
     ours, *peers = workers
     reference = workers[ours].values()
     return tuple(row for peer in peers for row in agree(peer, reference, workers[peer].values(), plan.limits))
-
-
-def _environment(threads: int) -> dict[str, str]:
-    """Of every contestant: the same threads, and this package wherever it lies."""
-    path = os.pathsep.join(filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, **QUIET, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": path}

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 import time
 import traceback
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from mindport.processes import own_stdout
 from mindport.tuning.contestant import Built
 from mindport.tuning.memory import peak, reset_peak
 
@@ -63,7 +63,7 @@ COMMANDS = {"build": Session.build, "time": Session.time, "memory": Session.memo
 
 def main() -> int:
     """Answer until stdin ends."""
-    answers, session = _own_stdout(), Session()
+    answers, session = own_stdout(), Session()
     for line in sys.stdin:
         print(json.dumps(_answer(session, json.loads(line))), file=answers, flush=True)
     return 0
@@ -75,13 +75,6 @@ def _answer(session: Session, command: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:  # a framework raises whatever it met; the other side says it in its own words
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"}
-
-
-def _own_stdout() -> IO[str]:
-    """Stdout for the answers alone: what frameworks print, from Python or C++, goes to stderr."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return answers
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mindport.errors import BackendError, FileError
+from mindport.errors import BackendError, FileError, first_line
 from mindport.weights.dtypes import NUMPY
-from mindport.weights.readers import first_line
 
 NAME = "model.ckpt"
 
@@ -43,7 +42,7 @@ def read_checkpoint(path: Path) -> dict[str, np.ndarray]:
     try:
         return {name: _own_bfloat16(x.asnumpy()) for name, x in ms.load_checkpoint(str(path)).items()}
     except (ValueError, RuntimeError, OSError) as error:
-        raise FileError("the checkpoint is damaged", where=path, got=first_line(error)) from None
+        raise FileError("the checkpoint is damaged", where=path, got=first_line(error) or repr(error)) from None
 
 
 def _own_bfloat16(x: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mindport.config.locate import find_config
-from mindport.errors import BackendError, FileError, some
+from mindport.errors import BackendError, FileError, first_line, some
 from mindport.weights.dtypes import NUMPY
 from mindport.weights.layouts import Shape
 from mindport.weights.paths import Shards, check_index, find_shards
@@ -128,11 +128,6 @@ def unread(reader: Reader) -> list[str]:
     return sorted(path.name for path in reader.directory.iterdir() if path.suffix in WEIGHTS and path.name not in read)
 
 
-def first_line(error: BaseException) -> str:
-    """What a foreign library's error says, without its essay."""
-    return (str(error) or repr(error)).splitlines()[0]
-
-
 def _no_weights(directory: Path) -> FileError:
     names = sorted(path.name for path in directory.iterdir())
     what, do = "no weights here", "finish the download: model.safetensors (or its shards and index) is missing"
@@ -190,7 +185,7 @@ def _is_plain(name: object, x: Any) -> bool:
 def _torch_says(error: BaseException) -> str:
     """torch's own words, but for its advice to load the file all the same and let it run what it likes."""
     if "weights_only" not in str(error):
-        return first_line(error)
+        return first_line(error) or repr(error)
     named = re.search(r"GLOBAL ([\w.]+)", str(error))
     return f"it asks for {named[1]} to be called" if named else "it holds more than tensors, or is no file of torch"
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mindport.debug.diagnosis.engine import Cause, Evidence, ranked
+from mindport.debug.diagnosis.cause import Cause, Evidence
+from mindport.debug.diagnosis.engine import ranked
 from mindport.debug.diagnosis.training import explain
 from mindport.debug.diagnosis.training.causes import CAUSES
 from mindport.debug.diagnosis.training.loss import Scores

@@ -8,7 +8,6 @@ the layer, which has a row of its own.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import os
 import sys
@@ -23,6 +22,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from mindport.coverage.names import public
 from mindport.coverage.table import BY_NAME
+from mindport.processes import run_file
 
 TORCH = f"{Path(torch.__file__).parent}/"
 LAYERS = f"{TORCH}nn/modules/"
@@ -74,22 +74,12 @@ def _found(place: str, name: str) -> Any:
     if place.endswith(".py"):
         if not Path(place).is_file():
             raise Mistake("there is no such file", place)
-        sys.path.insert(0, str(Path(place).resolve().parent))
-        module = _from_file(Path(place))
+        module = run_file(Path(place))
     else:
         module = _from_package(place)
     if not hasattr(module, name):
         raise Mistake("the module has nothing of that name", name)
     return getattr(module, name)
-
-
-def _from_file(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _from_package(name: str) -> Any:

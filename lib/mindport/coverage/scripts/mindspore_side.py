@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, experimental, mint, nn, ops
 from mindspore.common import initializer as init
 
-from mindport.coverage.inputs import Array, cotangent, inputs, weight
+from mindport.coverage.inputs import Array, cotangent, inputs, put, square_sum, weight
 from mindport.coverage.scripts.torch_side import flat
 
 
@@ -31,12 +30,6 @@ def gradients(expression: str, names: Sequence[str], floats: Sequence[int]) -> d
 
     found = ms.grad(loss, grad_position=tuple(range(len(names))))(*[tensors[name] for name in names])
     return {name: gradient.asnumpy() for name, gradient in zip(names, flat(found), strict=True)}
-
-
-def drain() -> None:
-    """Wait for what a failed operator left in the queue: its error must not be blamed on the next one."""
-    with contextlib.suppress(Exception):
-        (Tensor([1.0]) + 1).asnumpy()
 
 
 def same_named(name: str) -> list[str]:
@@ -69,16 +62,6 @@ def same_weights(cell: nn.Cell) -> nn.Cell:
     for name, parameter in cell.parameters_and_names():
         parameter.set_data(Tensor(weight(name, parameter.shape)))
     return cell
-
-
-def put(x: Tensor, value: float) -> Tensor:
-    x = 1 * x
-    x[:, 1] = value
-    return x
-
-
-def square_sum(x: Tensor) -> Tensor:
-    return (x * x).sum()
 
 
 def filled(value: Any, *shape: int) -> Tensor:

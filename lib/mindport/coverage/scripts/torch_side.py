@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn import init
 
-from mindport.coverage.inputs import Array, cotangent, inputs, weight
+from mindport.coverage.inputs import Array, cotangent, inputs, put, square_sum, weight
 
 warnings.simplefilter("ignore")
 
@@ -81,16 +81,6 @@ def same_weights(module: nn.Module) -> nn.Module:
     for name, parameter in module.named_parameters():
         parameter.data = torch.from_numpy(weight(name, tuple(parameter.shape)))
     return module
-
-
-def put(x: Tensor, value: float) -> Tensor:
-    x = 1 * x
-    x[:, 1] = value
-    return x
-
-
-def square_sum(x: Tensor) -> Tensor:
-    return (x * x).sum()
 
 
 def clipped(limit: float, *tensors: Tensor) -> list[Tensor | None]:

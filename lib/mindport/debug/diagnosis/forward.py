@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mindport.debug.diagnosis import attention, parameters, signs, values
-from mindport.debug.diagnosis.engine import Cause, Evidence
+from mindport.debug.diagnosis.cause import Cause, Evidence
 from mindport.debug.diagnosis.hypothesis import Hypothesis
 from mindport.debug.diagnosis.site import Site, weights_of
 from mindport.parity.rows import Row

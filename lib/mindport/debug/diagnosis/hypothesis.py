@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from mindport.debug.diagnosis.cause import Cause, distance, explained
 from mindport.debug.diagnosis.cells import Array
-from mindport.debug.diagnosis.engine import Cause, distance, explained
 from mindport.debug.diagnosis.site import Site
 from mindport.parity import metrics
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from mindport.config.schema import shapes
 from mindport.debug.diagnosis import cells
+from mindport.debug.diagnosis.cause import explained
 from mindport.debug.diagnosis.cells import Array
-from mindport.debug.diagnosis.engine import explained
 from mindport.debug.diagnosis.hypothesis import Candidates, Hypothesis, one
 from mindport.debug.diagnosis.orders import by_halves, same_columns
 from mindport.debug.diagnosis.site import Site, tried

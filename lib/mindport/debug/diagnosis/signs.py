@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from mindport.debug.diagnosis.engine import Cause, Evidence
+from mindport.debug.diagnosis.cause import Cause, Evidence
 from mindport.debug.diagnosis.site import Site
 from mindport.parity import metrics
 from mindport.parity.taps import LOGITS
@@ -17,8 +17,8 @@ from mindport.parity.taps import LOGITS
 SEEN = 1.0  # a fact, not a guess
 OWN_SHARE = 0.1  # of its error: so far is a value from itself in two runs when it is not repeatable
 KNOWS_NOTHING, KNOWS = 0.02, 0.05  # of ln V: how near to it, and how far below it a loss is
-GROWS = 1.05
-SMALL = 1e-2
+GROWS = 1.05  # times the layer before, at least: what grows less may be one error everywhere
+SMALL = 1e-2  # relative: the forms of GELU are nearer to each other than that, and no other activation is
 
 
 @dataclass(frozen=True)

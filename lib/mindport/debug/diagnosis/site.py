@@ -13,8 +13,8 @@ from mindport.config import from_dict
 from mindport.config.locate import is_reachable
 from mindport.config.model_config import ModelConfig
 from mindport.debug.diagnosis import cells
+from mindport.debug.diagnosis.cause import Evidence
 from mindport.debug.diagnosis.cells import Array, Attending, attending
-from mindport.debug.diagnosis.engine import Evidence
 from mindport.files import sha256
 from mindport.parity.rows import Row
 from mindport.parity.taps import LOGITS

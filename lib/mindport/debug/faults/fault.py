@@ -19,7 +19,7 @@ import numpy as np
 
 from mindport.config.model_config import ModelConfig
 from mindport.config.schema import shapes
-from mindport.debug.diagnosis.engine import Evidence
+from mindport.debug.diagnosis.cause import Evidence
 from mindport.files import atomic_directory, sha256
 from mindport.parity.compare import compare_forward
 from mindport.parity.launch import run_reference

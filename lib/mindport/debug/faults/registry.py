@@ -3,7 +3,7 @@
     plant(converted, "swap", to)     a copy whose blocks.1.attn.k and blocks.1.attn.v have changed places
     verify(source, converted=to)     says so, and names the module
 
-Each is a mistake that has shipped somewhere (design notes, B3 to B8).
+They are mistakes of migrations; `mindport.debug.symptoms` names public reports of many.
 """
 
 from __future__ import annotations

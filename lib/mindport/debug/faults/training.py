@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from mindport.config.model_config import ModelConfig
-from mindport.debug.diagnosis.engine import Evidence, diagnose
+from mindport.debug.diagnosis.cause import Evidence
+from mindport.debug.diagnosis.engine import diagnose
 from mindport.debug.faults.fault import Fault, Ground
 from mindport.parity.trace import Trace
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindport.debug.diagnosis.engine import Cause, Evidence
+from mindport.debug.diagnosis.cause import Cause, Evidence
 from mindport.debug.diagnosis.training.causes import CERTAIN, SIGN, SYMPTOM
 from mindport.debug.diagnosis.training.gradients import explain_gradients
 from mindport.debug.diagnosis.training.loss import explain_loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mindport.debug.diagnosis.engine import Cause
+from mindport.debug.diagnosis.cause import Cause
 
 CERTAIN, SIGN, SYMPTOM = 1.0, 0.4, 0.1  # our numbers reproduced; a figure that speaks for it; what nothing explains
 

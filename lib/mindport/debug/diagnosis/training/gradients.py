@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mindport.debug.diagnosis.engine import Cause
+from mindport.debug.diagnosis.cause import Cause
 from mindport.debug.diagnosis.training.causes import SIGN, SYMPTOM, cause
 from mindport.debug.diagnosis.training.steps import AUDIBLE, SAME, TABLE, TINY, Steps, largest, multiple
 from mindport.errors import some

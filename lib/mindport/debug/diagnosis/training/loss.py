@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mindport.debug.diagnosis.engine import Cause
+from mindport.debug.diagnosis.cause import Cause
 from mindport.debug.diagnosis.training.causes import SYMPTOM, cause
 from mindport.debug.diagnosis.training.gradients import factor_cause
 from mindport.debug.diagnosis.training.steps import SCALAR, Steps, apart

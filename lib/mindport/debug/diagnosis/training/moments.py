@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mindport.debug.diagnosis.engine import Cause
+from mindport.debug.diagnosis.cause import Cause
 from mindport.debug.diagnosis.training.causes import SYMPTOM, cause
 from mindport.debug.diagnosis.training.gradients import factor_cause
 from mindport.debug.diagnosis.training.steps import SAME, SCALAR, Steps, apart, clip_factor, largest, multiple

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mindport.debug.diagnosis.engine import Cause
+from mindport.debug.diagnosis.cause import Cause
 from mindport.debug.diagnosis.training.causes import SYMPTOM, cause
 from mindport.debug.diagnosis.training.steps import SCALAR, Steps, apart
 from mindport.parity.trace import Trace

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mindport.debug.diagnosis.engine import Cause
+from mindport.debug.diagnosis.cause import Cause
 from mindport.debug.diagnosis.training.causes import SIGN, cause
 from mindport.debug.diagnosis.training.steps import ROUNDING, SCALAR, Steps, apart
 from mindport.parity.recipe import Recipe

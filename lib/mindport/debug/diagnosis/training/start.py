@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mindport.config import from_dict
-from mindport.debug.diagnosis.engine import Cause
+from mindport.debug.diagnosis.cause import Cause
 from mindport.debug.diagnosis.training.causes import cause
 from mindport.debug.diagnosis.training.steps import SCALAR, Steps, apart
 from mindport.errors import some

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mindport.debug.diagnosis.engine import Cause
+from mindport.debug.diagnosis.cause import Cause
 from mindport.debug.diagnosis.training.causes import SYMPTOM, cause
 from mindport.debug.diagnosis.training.forms import KEPT, MOVES, RATES, Form
 from mindport.debug.diagnosis.training.steps import Steps, Update, largest, updates
