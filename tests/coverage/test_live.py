@@ -27,6 +27,10 @@ def with_inputs():
 def with_names():
     return Block(), {"x": torch.ones(2, 3, 4)}
 
+def with_arrays():
+    import numpy
+    return Block(), [numpy.ones((2, 3, 4), numpy.float32)]
+
 def nothing(): return 3
 def needs(argument): return Block()
 VALUE = 3
@@ -50,7 +54,7 @@ def test_a_path_with_a_colon_is_a_path(tmp_path, monkeypatch):
     assert not is_live("a:b")
 
 
-@pytest.mark.parametrize("name", ["with_inputs", "with_names"])
+@pytest.mark.parametrize("name", ["with_inputs", "with_names", "with_arrays"])
 def test_layers_and_calls_are_seen_with_their_lines(model, name, capfd):
     usage = trace(f"{model}:{name}", FULL)
     assert usage.uses[:4] == (

@@ -62,7 +62,7 @@ def record(
         FileError: `out` cannot be written.
     """
     seen = _recorder(module, match, most)
-    call = _nested(recorder.arguments(inputs), _tensor)
+    call = call_of(inputs)
     with settled(module, seed=seed, dropout=dropout):
         how = _observe(module, call, loss, backward, seen)
         said = _add_exact(module, call, loss, backward, seen) if exact and not dropout else "not asked for"
@@ -213,6 +213,11 @@ def _array(value: Any) -> np.ndarray | str | None:
         return value.view(torch.int16).numpy().view(BFLOAT16) if value.dtype == torch.bfloat16 else value.numpy()
     except (TypeError, RuntimeError):  # float8 and the like, a subclass without storage
         return f"{recorder.OTHER_DTYPE}: {value.dtype}"
+
+
+def call_of(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a user's function gave for inputs as (args, kwargs), with tensors in place of NumPy arrays."""
+    return _nested(recorder.arguments(inputs), _tensor)
 
 
 def _tensor(value: Any) -> Any:

@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from mindport.coverage.names import public
 from mindport.coverage.table import BY_NAME
 from mindport.processes import run_file
+from mindport.tracing.torch_side import call_of
 
 TORCH = f"{Path(torch.__file__).parent}/"
 LAYERS = f"{TORCH}nn/modules/"
@@ -65,8 +66,9 @@ def look(place: str, name: str) -> dict[str, Any]:
     uses = list(_layers(module))
     if inputs is None:
         return {"uses": uses, "called": False}
+    args, kwargs = call_of(inputs)
     with Recorder() as recorder:
-        module(**inputs) if isinstance(inputs, dict) else module(*inputs)
+        module(*args, **kwargs)
     return {"uses": uses + recorder.uses, "called": True}
 
 
@@ -92,7 +94,7 @@ def _from_package(name: str) -> Any:
 
 
 def _made(thing: Any) -> tuple[nn.Module, Any]:
-    """The module, and its inputs: a tuple, a dict, or None."""
+    """The module, and its inputs as they were given, None without any."""
     if isinstance(thing, nn.Module):
         return thing, None
     if not callable(thing):
@@ -104,9 +106,7 @@ def _made(thing: Any) -> tuple[nn.Module, Any]:
     module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(module, nn.Module):
         raise Mistake("it makes no torch module", type(module).__name__)
-    if isinstance(inputs, list):
-        inputs = tuple(inputs)
-    return module, inputs if inputs is None or isinstance(inputs, (tuple, dict)) else (inputs,)
+    return module, inputs
 
 
 def _layers(module: nn.Module, path: str = "") -> Iterator[tuple[str, str]]:
