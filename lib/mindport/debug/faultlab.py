@@ -142,7 +142,7 @@ def fault_lab(only: Sequence[str] = (), models: Sequence[str] = (), progress: bo
     """Plant faults and diagnose them.
 
     Args:
-        only: names of faults; all when there are none.
+        only: names of faults, and then only the models that they go into; all when there are none.
         models: names of models; all when there are none.
         progress: say each trial on stderr.
 
@@ -152,14 +152,14 @@ def fault_lab(only: Sequence[str] = (), models: Sequence[str] = (), progress: bo
     _known("fault", only, FAULTS)
     _known("model", models, (*BUNDLED, *MODELS))
     with grounds(models or (*BUNDLED, *MODELS), progress) as found:
-        planted = [FAULTS[name] for name in only or FAULTS]
-        clean = tuple(_clean(ground, {fault.kind for fault in planted}) for ground in found)
+        planted = [(FAULTS[name], ground) for name in only or FAULTS for ground in homes(FAULTS[name], found)]
+        kinds, used = {fault.kind for fault, _ in planted}, {ground.name for _, ground in planted}
+        clean = tuple(_clean(ground, kinds) for ground in found if not only or ground.name in used)
         trials = []
-        for fault in planted:
-            for ground in homes(fault, found):
-                trials.append(trial(fault, ground))
-                if progress:
-                    print(f"fault lab: {fault.name} in {ground.name}: {trials[-1].named[:1]}", file=sys.stderr)
+        for fault, ground in planted:
+            trials.append(trial(fault, ground))
+            if progress:
+                print(f"fault lab: {fault.name} in {ground.name}: {trials[-1].named[:1]}", file=sys.stderr)
     if missed := set(only) - {one.planted for one in trials}:
         raise UsageError("no model of these can have the fault", got=some(sorted(missed)), expected=some(models))
     return LabReport(tuple(trials), clean)
