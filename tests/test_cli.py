@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -322,3 +323,20 @@ def test_a_conversion_answers_and_does_not_overwrite(model, tmp_path, capfd):
 def test_usage_errors_are_mindport_errors():
     with pytest.raises(UsageError):
         cli._parser().parse_args(["config"])
+
+
+def test_sigterm_ends_what_was_started(says, capfd):
+    """`timeout`, or a scheduler: the process of a reference, or a user's that hangs, must not live on alone."""
+    started = []
+
+    def work():
+        os.kill(os.getpid(), signal.SIGTERM)
+        started.append(subprocess.run(["sleep", "60"]))
+
+    says(work)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit, match="143"):
+        cli.main(["config", "x"])
+    out, err = capfd.readouterr()
+    assert not started and out == "" and err == "terminated\n"
+    assert signal.getsignal(signal.SIGTERM) is before

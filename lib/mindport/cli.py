@@ -2,7 +2,8 @@
 
 Exit codes: 0 a positive answer, 1 a negative verdict, 2 an input that cannot be used or an answer that cannot be
 written (one message), 70 a fault in MindPort itself (with its traceback), 130 interrupted, 141 the reader of the
-output went away.
+output went away,
+143 ended by SIGTERM.
 With `--json` stdout carries exactly one JSON object; logs and progress are always on stderr.
 """
 
@@ -15,9 +16,12 @@ import errno
 import io
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 import mindport
@@ -26,7 +30,7 @@ from mindport.errors import BackendError, FileError, MindPortError, UsageError
 from mindport.results import Result, plain
 from mindport.tables import LIMIT
 
-OK, NEGATIVE, INPUT, BUG, INTERRUPTED, PIPE = 0, 1, 2, 70, 130, 141
+OK, NEGATIVE, INPUT, BUG, INTERRUPTED, PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 LONGEST = 200  # characters of a path in a message
 EXIT_CODES = "Exit codes: 0 yes, 1 a negative verdict, 2 an input that cannot be used, 70 a fault in MindPort itself."
 ISSUE = "this is a fault in MindPort: please report the lines above, with the command and `mindport doctor --json`"
@@ -37,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         _open_streams()
-        return _attempt(words, _answers_json(words))
+        with _terminable():
+            return _attempt(words, _answers_json(words))
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
@@ -128,6 +133,24 @@ def _stdout_kept() -> Iterator[None]:
         ctypes.CDLL(None).fflush(None)  # what C code printed waits in a buffer of its own
         os.dup2(kept, 1)
         os.close(kept)
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM (of `timeout`, of a scheduler) unwind the block: what was started is ended, nothing half-written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        _say("terminated")
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _open_streams() -> None:

@@ -6,6 +6,7 @@ The functions import what they need, so that `doctor` runs where nothing is inst
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,9 +129,10 @@ def _arg(*names: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 
 def _seconds(text: str) -> float:
-    if not 0 < (seconds := float(text)) < float("inf"):
-        raise ValueError
-    return seconds
+    with contextlib.suppress(ValueError):
+        if 0 < (seconds := float(text)) < float("inf"):
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no time: a number of seconds above 0")
 
 
 _FLAG: dict[str, Any] = {"action": "store_true"}

@@ -101,6 +101,19 @@ UNPLANTED = [  # mistakes that no fault of the lab makes
     ("tiny-llama", {"config": lambda config: {"norm_eps": 3e-5}}, "norm_eps", "3.0e-05, not 1.0e-05"),
     ("tiny-llama", tensor("blocks.2.attn.v.weight", lambda x: np.roll(x, 24, 0)), "rows_moved", "0:24 ← 24:48"),
     ("tiny-llama", tensor("blocks.1.mlp.up.weight", lambda x: x + 1e-3), "stale_weight", "another state"),
+    (
+        "tiny-llama",
+        tensor("blocks.1.mlp.up.weight", lambda x: np.clip(x, -0.01, 0.01)),
+        "stale_weight",
+        "numbers differ",
+    ),
+    (
+        "tiny-llama",
+        tensor("blocks.1.attn.v.weight", lambda x: x.ravel()[::-1].reshape(x.shape)),
+        "weight_reordered",
+        "another order",
+    ),
+    ("tiny-llama", tensor("norm.weight", lambda x: np.sort(x)), "weight_reordered", "another order"),
     ("tiny-gpt2", tensor("blocks.3.mlp.down.bias", lambda x: 0 * x), "bias_dropped", "not added"),
     ("tiny-gpt2", tensor("position.weight", lambda x: np.roll(x, -2, 0)), "positions_shifted", "by +2"),
     ("tiny-gpt2", tensor("blocks.2.attn.o.weight", lambda x: 2 * x), "weight_scaled", "multiplied by 2"),
@@ -117,10 +130,35 @@ def test_mistakes_that_the_lab_does_not_plant(ground, name, mistake, cause, says
     assert found[0].name == cause and found[0].score == 1 and says in found[0].says, found
 
 
+def test_a_weight_that_is_nan_is_told_from_an_overflow(ground, tmp_path):
+    change = tensor("blocks.1.norm2.weight", lambda x: np.where(np.arange(x.size) == 3, np.nan, x.astype(np.float32)))
+    found = diagnose(Fault("mistake", "", "", (), **change).evidence(ground("tiny-llama"), tmp_path)).causes
+    assert [cause.name for cause in found[:2]] == ["weight_not_finite", "not_finite"] and found[0].score < 0.5
+    assert "1 of 120 numbers of blocks.1.norm2.weight" in found[0].evidence
+
+
 def noise(x, size=0.1, start=0):
     made = x.copy()
     made[:, start:] += size * np.random.default_rng(0).standard_normal(made[:, start:].shape)
     return made
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "share"),
+    [
+        ("blocks.1.mlp.hidden", lambda x: np.maximum(x, 0), "%"),  # a ReLU
+        ("logits", lambda x: np.where(np.arange(x.shape[1])[:, None] == x.shape[1] - 1, 0, x), "%"),
+        ("blocks.1.attn.q", lambda x: np.where(np.arange(x.shape[-1]) % 2, x, 0), "50%"),
+    ],
+)
+def test_zeros_that_nothing_makes_up_for_are_no_dropout(clean, path, change, share):
+    found = diagnose(spoiled(clean("tiny-gpt2"), path, change)).causes
+    assert [cause.name for cause in found] == ["partly_zero"] and share in found[0].says
+
+
+def test_what_is_nearly_a_multiple_is_not_told_as_one(clean):
+    found = diagnose(spoiled(clean("tiny-gpt2"), "blocks.1.mlp.hidden", lambda x: np.clip(x, -0.05, 0.05))).causes
+    assert found and found[0].score < 0.5, found
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Parameter, Tensor, nn
+from mindspore import Parameter, Tensor, nn, ops
 
 from mindport.debug import find_nonfinite, leftovers, plant_hidden, spoiled
 from mindport.debug.cases import (
@@ -177,7 +177,7 @@ def test_a_step_that_does_not_call_the_cell_is_refused():
 
 def test_without_anything_to_differentiate_only_the_forward_pass_is_promised():
     found = find_nonfinite(nn.Identity(), Tensor([1, 2], ms.int32))
-    assert found.ok and found.headline().endswith("finite, forward")
+    assert found.ok and found.headline().endswith("nothing to look at, forward")
     assert find_nonfinite(nn.Identity(), Tensor([1.0, 2.0])).headline().endswith("forward and backward")
 
 
@@ -223,3 +223,19 @@ def test_of_a_training_step_the_loss_is_taken(sound):
 def test_spoiling_needs_a_cell_with_a_weight(sound):
     with pytest.raises(UsageError, match="no such cell"), spoiled(sound.model, "blocks.1.mlp.act", 1.0):
         pass
+
+
+class Turned(nn.Cell):
+    """A rotary embedding as complex numbers, say; or nothing that can be looked at."""
+
+    def construct(self, x):
+        return ops.Complex()(x, x / 0) if isinstance(x, Tensor) else None
+
+
+def test_complex_numbers_are_looked_at():
+    found = find_nonfinite(Turned(), Tensor(np.ones((2, 3), np.float32)))
+    assert not found.ok and found.phase == "forward"
+
+
+def test_where_nothing_could_be_looked_at_nothing_is_called_finite():
+    assert find_nonfinite(Turned(), 3).headline().startswith("no value between the modules is of floating point")

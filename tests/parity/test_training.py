@@ -310,6 +310,25 @@ def test_a_saved_trace_needs_a_training_of_as_many_steps_and_layers(trained, cas
         verify(found.case.source, found.case.converted, saved, progress=False, steps=3)
 
 
-def test_less_than_no_steps(case):
+@pytest.mark.parametrize("steps", [-1, 10**12])
+def test_less_than_no_steps_and_more_than_memory_holds(case, steps):
     with pytest.raises(UsageError, match="so many steps"):
-        verify(case("gpt2-tied").source, steps=-1)
+        verify(case("gpt2-tied").source, steps=steps)
+
+
+def test_a_single_step_says_that_no_weight_has_moved(trained):
+    """A warm-up begins at 0: neither decay nor ε nor the rate shows, and the answer must not sound as if they did."""
+    found = trained("gpt2-tied", 3, "PyNative")
+    curves = ("loss", "norm", "lr")
+
+    def first(trace: Trace) -> Trace:
+        new = copy.copy(trace)
+        new.arrays = {name: x[:1] if name in curves else x for name, x in trace.arrays.items()}
+        new.missed = {name: x[:1] if name in curves else x for name, x in trace.missed.items()}
+        return new
+
+    report = compare_training(first(found.reference), first(found.ours))
+    assert report.ok and "no weight moved" in report.headline()
+    assert "no weight moved" not in compare_training(found.reference, found.ours).headline()
+    how = {rung.name: rung.how for rung in compare_training(found.reference, found.ours).rungs}
+    assert "moves no weight" in how["one optimizer step agrees"] and "moves" not in how["3 optimizer steps agree"]

@@ -188,3 +188,21 @@ def test_a_course_over_the_positions_is_said():
     found = compare_traces(trace(out, ids=ids), trace(other, ids=ids))
     assert "right at position 0 and wrong later" in found.first_divergence.says
     assert "right at position" not in compare_traces(trace(out), trace(other)).first_divergence.says
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_whole_numbers_that_float64_cannot_tell_apart_differ(dtype):
+    a, b = (np.array([[1, 2**53 + n]], dtype) for n in (1, 0))
+    found = row(trace(a), trace(b))
+    assert found.state == "failed" and found.apart.error == 1
+    assert row(trace(a), trace(a)).state == "pass"
+
+
+@pytest.mark.parametrize(
+    "a", [-20_000.0, [-20_000.0, -1e6], [[-20_000.0, -20_000.0]], [[0, -20_000, -30_000, -40_000.0]]]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_values_far_below_0_are_no_mask(a, dtype):
+    """A sum of log-probabilities, say: two of them are not the same because both would hide something."""
+    a = np.asarray(a, dtype)
+    assert row(trace(a), trace((a * 1.5).astype(dtype))).state == "failed"

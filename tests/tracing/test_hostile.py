@@ -121,7 +121,7 @@ def test_bfloat16_and_scalars_come_back_bit_for_bit(tmp_path):
         assert read[name].tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("limit", [-1.0, float("nan")])
+@pytest.mark.parametrize("limit", [-1.0, float("nan"), float("inf")])
 def test_a_limit_that_is_none(limit, good):
     with pytest.raises(UsageError, match="0 or more"):
         compare_traces(good, good, limit=limit)

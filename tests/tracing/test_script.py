@@ -50,6 +50,10 @@ FAULTS = {
     "an error at import": ("import torch\n1 / 0", r":2, in <module>(.|\n)*ZeroDivisionError"),
     "no Python": ("def build(:", "SyntaxError"),
     "an exit": ("def build(): raise SystemExit(3)", "SystemExit: 3"),
+    "a loss of nothing": ("import torch\ndef build(): return torch.nn.Linear(2, 2), torch.ones(2), lambda y: None",
+                          r"no scalar tensor(.|\n)*NoneType"),
+    "a loss that is no scalar": ("import torch\ndef build(): return torch.nn.Linear(2, 2), torch.ones(2), lambda y: y",
+                                 r"no scalar tensor(.|\n)*\(2,\)"),
     "no package": ("import nowhere_at_all", "ModuleNotFoundError"),
     "an error in forward": (
         "import torch\nclass N(torch.nn.Module):\n    def forward(self, x):\n        return x.gone\n"
@@ -106,3 +110,13 @@ def test_a_models_directory_is_traced_by_the_reference(tmp_path, capfd):
     assert "agree in order of execution" in capfd.readouterr().out
     read = read_trace(tmp_path / "t")
     assert read.about["source"]["config"] and "out/logits" in read
+
+
+def test_a_process_that_ends_early_leaves_no_older_trace_for_an_answer(tmp_path):
+    """Its exit code says nothing: the user's code may call os._exit(0)."""
+    file = tmp_path / "theirs.py"
+    file.write_text("import os\nimport torch\ndef gone(): os._exit(0)\n"
+                    "def build(): return torch.nn.Linear(2, 2), torch.ones(2)", encoding="utf-8")  # fmt: skip
+    trace(f"{file}:build", tmp_path / "t")
+    with pytest.raises(BackendError, match="was ended"):
+        trace(f"{file}:gone", tmp_path / "t", overwrite=True)

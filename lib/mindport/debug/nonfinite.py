@@ -65,6 +65,8 @@ class NonFinite(Result):
         return not self.phase and not self.weights
 
     def headline(self) -> str:
+        if self.ok and not self.looked_at:
+            return f"no value between the modules is of floating point: there was nothing to look at, {self.searched}"
         if self.ok:
             return f"all of {self.looked_at:,} values between the modules are finite, {self.searched}"
         if not self.phase:

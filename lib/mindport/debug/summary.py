@@ -100,12 +100,16 @@ def summarise(name: str, array: np.ndarray) -> Summary:
 
 
 def floating(value: Any) -> np.ndarray | None:
-    """A MindSpore tensor of floating numbers as an array; None for anything else, an empty one too."""
+    """A MindSpore tensor of floating numbers as an array, of complex ones their real and imaginary parts, one after the
+    other on the last axis; None for anything else, an empty one too."""
     from mindspore import Tensor
 
-    if not isinstance(value, Tensor) or not value.is_floating_point() or 0 in value.shape:
+    if not isinstance(value, Tensor) or 0 in value.shape or not (value.is_floating_point() or value.is_complex()):
         return None
-    return value.asnumpy()
+    array = value.asnumpy()
+    return (
+        np.concatenate([np.atleast_1d(part) for part in (array.real, array.imag)], -1) if value.is_complex() else array
+    )
 
 
 def tensors(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -170,7 +170,13 @@ class StepsReport(Result):
     def headline(self) -> str:
         if red := self.first_red:
             return f"training first goes wrong at: {red.name}: no ({red.figure})"
-        return f"{self.steps} steps of training go the way of torch: losses within {self.loss_difference:.1e}"
+        said = f"{self.steps} steps of training go the way of torch: losses within {self.loss_difference:.1e}"
+        return said + "; at rate 0, so that no weight moved: take 2 steps at least" * (not self._moved)
+
+    @property
+    def _moved(self) -> bool:
+        """Whether any step had a rate: in a warm-up the first one has none."""
+        return any(row.reference for row in self.curve if row.quantity == "lr")
 
     def tables(self) -> tuple[Table, ...]:
         return (self.ladder(), self.losses(), self.nearest())

@@ -33,7 +33,7 @@ def compare_training(reference: Trace, ours: Trace, limits: Limits = FLOAT32) ->
     curve = [row for mode, before in modes.items() for row in _curve(mode, before, reference, ours, limits)]
     told, config = read_recipe(reference.about), from_dict(reference.about["model"])
     return StepsReport(
-        rungs=tuple(_rungs(values, curve)),
+        rungs=tuple(_rungs(values, curve, reference["lr"])),
         values=tuple(values),
         curve=tuple(curve),
         steps=len(reference["loss"]),
@@ -147,7 +147,7 @@ def _curve(mode: Mode, before: str, reference: Trace, ours: Trace, limits: Limit
         yield from (StepRow(mode, name, step, *row) for step, row in enumerate(columns))
 
 
-def _rungs(values: Sequence[ValueRow], curve: Sequence[StepRow]) -> Iterator[Rung]:
+def _rungs(values: Sequence[ValueRow], curve: Sequence[StepRow], rates: np.ndarray) -> Iterator[Rung]:
     """From the bottom to the top: what stands on a rung that is red is red because of it."""
     taken = Counter(row.mode for row in curve if row.quantity == "loss")
     every, modes = ", ".join(f"{n} steps in {mode} mode" for mode, n in taken.items()), " and ".join(taken)
@@ -159,7 +159,8 @@ def _rungs(values: Sequence[ValueRow], curve: Sequence[StepRow]) -> Iterator[Run
     for step in SNAPSHOTS:
         if rows := [row for row in values if row.step == step]:
             name = "one optimizer step agrees" if step == 1 else f"{step} optimizer steps agree"
-            yield rung(name, f"m, v and weight of every parameter, {modes}", rows)
+            moved = "" if rates[:step].any() else "; the rate is 0 and moves no weight: this shows m and v only"
+            yield rung(name, f"m, v and weight of every parameter, {modes}{moved}", rows)
     yield _course("norm of the gradients agrees", every, "norm", curve)
     yield _course("loss agrees", every, "loss", curve)
 

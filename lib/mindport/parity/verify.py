@@ -30,6 +30,7 @@ from mindport.weights.manifest import NAME as MANIFEST
 from mindport.weights.manifest import Manifest, read_manifest
 
 COMPILE = "Graph, compile"
+MOST_STEPS = 100_000  # the batches and the curve of so many are held in memory
 Look = Callable[[Path, Trace, Trace, Comparison], object]  # directory that was run, reference, ours, what came out
 LookAtTraining = Callable[[Trace, Trace, StepsReport], object]  # reference, ours, what came out
 
@@ -256,8 +257,8 @@ def _convert(source: Path, target: Path, allow: Sequence[str], padded_vocab: int
 
 
 def _check_steps(steps: int) -> None:
-    if steps < 0:
-        raise UsageError("so many steps cannot be trained", where="steps", got=steps, expected="0 or more")
+    if not 0 <= steps <= MOST_STEPS:
+        raise UsageError("so many steps cannot be trained", where="steps", got=steps, expected=f"0 to {MOST_STEPS:,}")
 
 
 def _check_padding(declared: int | None, manifest: Manifest, tried: Path) -> None:

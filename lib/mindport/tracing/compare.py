@@ -45,8 +45,8 @@ def compare_traces(
         MappingError: no value of A has a partner in B, or two have the same.
         UsageError: the limit is no limit, or there is no such array.
     """
-    if limit is not None and not limit >= 0:
-        raise UsageError("a limit is a number, 0 or more", where="limit", got=limit)
+    if limit is not None and not 0 <= limit < math.inf:  # an infinite one would let NaN pass
+        raise UsageError("a limit is a finite number, 0 or more", where="limit", got=limit)
     left, right = _read(a), _read(b)
     frameworks = {str(trace.about.get("framework")) for trace in (left, right)}
     values, parameters = (

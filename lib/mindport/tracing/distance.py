@@ -9,6 +9,7 @@ import numpy as np
 from mindport.parity.metrics import TINY
 
 FLOOR = 1e-4  # of the largest value: a position of zeros is not held to nothing
+EXACT = 2.0**53  # from here on, neighbouring whole numbers are one float64
 HIDDEN = -1e4  # what an additive mask holds, or less: -10000, -1e9, the least number of its precision, -inf
 
 
@@ -52,6 +53,8 @@ def distance(
     a, b = _wide(reference, real), _wide(other, real)
     with np.errstate(invalid="ignore"):
         apart = np.where(a == b, 0.0, np.abs(b - a))
+    if all(x.dtype.kind in "iu" for x in (reference, other)):
+        apart = np.where((apart == 0) & (reference != other) & (np.abs(a) >= EXACT), 1.0, apart)
     apart = np.where(np.isfinite(apart), apart, np.inf)
     finite = np.abs(np.where(np.isfinite(a), a, 0.0))
     each = apart / _units(finite, sequence, whole)
@@ -83,8 +86,15 @@ def _wide(x: np.ndarray, real: np.ndarray | None) -> np.ndarray:
     wide = x.astype(np.float64)
     if real is not None:
         wide = np.where(real.reshape(*real.shape, *[1] * (x.ndim - 2)), wide, 0.0)
+    return np.where(wide == 0, 0.0, -np.inf) if _is_mask(wide) and x.dtype.kind not in "iub" else wide
+
+
+def _is_mask(wide: np.ndarray) -> bool:
+    """Nothing but 0 and what hides: one number, or two where a mask was added to another. Anything else that is far
+    below 0, say a sum of log-probabilities, is a value."""
     hides = wide <= HIDDEN
-    return np.where(hides, -np.inf, 0.0) if hides.any() and (hides | (wide == 0)).all() else wide
+    seen = hides.any() and (wide == 0).any() and (hides | (wide == 0)).all()
+    return bool(wide.ndim > 1 and seen and len(np.unique(wide[hides])) <= 2)
 
 
 def _units(finite: np.ndarray, sequence: bool, whole: float | None) -> np.ndarray:

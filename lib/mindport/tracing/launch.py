@@ -17,6 +17,7 @@ from mindport.tracing.summary import TraceSummary, summarise
 
 SIDES = {"torch": "mindport.tracing.torch_side", "mindspore": "mindport.tracing.mindspore_side"}
 FAILED = "trace-failed: "  # begins the last line of a process that failed; what follows is the error as JSON
+WRITTEN = "trace-written"  # a line of one that did its work: what ends in os._exit(0) before has left an older trace
 FORM = "FILE.py:FUNCTION, or a Hugging Face directory"
 # what each kind of trace can be asked, and what it does unasked
 FUNCTION = {"framework": None, "seed": 0, "backward": True, "dropout": False, "exact": True, "match": None}
@@ -74,14 +75,15 @@ def _run(what: str, out: Path | str, overwrite: bool, options: dict[str, Any]) -
     command = [sys.executable, "-m", "mindport.tracing.script", json.dumps(order)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                           env=environment(**OFFLINE))  # fmt: skip
-    last = (done.stdout.rstrip().splitlines() or [""])[-1]
+    lines = done.stdout.rstrip().splitlines()
+    last = (lines or [""])[-1]
     if done.returncode and last.startswith(FAILED):
         raise _their_error(last)
-    if done.stdout.strip():
-        print(done.stdout.strip(), file=sys.stderr)
-    if done.returncode:
+    if said := "\n".join(line for line in lines if line != WRITTEN).strip():
+        print(said, file=sys.stderr)
+    if done.returncode or WRITTEN not in lines:
         ended = ending(done.returncode) if done.returncode < 0 else last
-        raise BackendError("the process that traces was ended", where=what, got=ended)
+        raise BackendError("the process that traces was ended", where=what, got=ended or f"code {done.returncode}")
 
 
 def _split(what: str) -> tuple[Path, str]:

@@ -174,7 +174,7 @@ def _observe(module: nn.Cell, run: Callable[[], Any], loss: Loss | None, backwar
 def _loss(output: Any, loss: Loss | None) -> tuple[Tensor | None, str]:
     """A scalar, and what it is."""
     if loss is not None:
-        return loss(output), recorder.GIVEN_LOSS
+        return recorder.scalar_of(loss, output, Tensor), recorder.GIVEN_LOSS
     found = [leaf for _, leaf in leaves(output) if isinstance(leaf, Tensor) and leaf.dtype in FLOATS]
     if own := [leaf for leaf in found if leaf.ndim == 0]:
         return own[0], recorder.OWN_LOSS

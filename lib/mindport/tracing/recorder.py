@@ -231,6 +231,20 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (tuple(inputs), {}) if isinstance(inputs, (tuple, list)) else ((inputs,), {})
 
 
+def scalar_of(loss: Callable[[Any], Any], output: Any, kind: Any) -> Any:
+    """What the user's loss makes of an output.
+
+    Raises:
+        UsageError: it is no scalar of the framework: its gradients would be missing, or an error far from here.
+    """
+    made: Any = loss(output)
+    if not isinstance(made, kind) or made.ndim:
+        got = f"a tensor of shape {tuple(made.shape)}" if isinstance(made, kind) else type(made).__name__
+        raise UsageError("the loss function makes no scalar tensor", where="loss", got=got,
+                         expected="output → a tensor without dimensions")  # fmt: skip
+    return made
+
+
 def _figures(array: np.ndarray) -> dict[str, Any]:
     """Its digest, and what a transpose does not change."""
     wide = array.astype(np.float64)

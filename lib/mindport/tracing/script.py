@@ -20,7 +20,7 @@ from typing import Any
 from mindport.errors import MindPortError, UsageError, first_line
 from mindport.processes import run_file
 from mindport.tracing import recorder
-from mindport.tracing.launch import FAILED, SIDES
+from mindport.tracing.launch import FAILED, SIDES, WRITTEN
 
 ONLY = {"exact": "torch"}  # options that one side alone has
 RETURNS = "(module, inputs), or (module, inputs, loss)"
@@ -99,6 +99,7 @@ def main(argv: list[str] | None = None) -> int:
         said = {name: None if value is None else str(value) for name, value in parts.items()}
         print("\n" + FAILED + json.dumps({"kind": type(error).__name__, **said}), file=sys.stderr, flush=True)
         return 2
+    print("\n" + WRITTEN, file=sys.stderr, flush=True)
     return 0
 
 

@@ -145,7 +145,7 @@ def _observe(module: torch.nn.Module, call: Call, loss: Loss | None, backward: b
 def _loss(output: Any, loss: Loss | None) -> tuple[torch.Tensor | None, str]:
     """A scalar, and what it is."""
     if loss is not None:
-        return loss(output), recorder.GIVEN_LOSS
+        return recorder.scalar_of(loss, output, torch.Tensor), recorder.GIVEN_LOSS
     found = [leaf for _, leaf in leaves(output) if isinstance(leaf, torch.Tensor) and leaf.dtype in FLOATS]
     if own := [leaf for leaf in found if leaf.ndim == 0]:
         return own[0], recorder.OWN_LOSS

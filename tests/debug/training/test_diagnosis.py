@@ -12,6 +12,7 @@ from mindport.debug.diagnosis.engine import ranked
 from mindport.debug.diagnosis.training import explain
 from mindport.debug.diagnosis.training.causes import CAUSES
 from mindport.debug.diagnosis.training.loss import Scores
+from mindport.debug.diagnosis.training.narrow import is_narrow
 from mindport.debug.diagnosis.training.schedule import rate
 from mindport.parity.recipe import IGNORED
 from mindport.parity.trace import Trace
@@ -288,3 +289,9 @@ def test_losses_that_part_later():
     ours.arrays["loss"] = ours["loss"] + np.array([0, 0, 0.1, 0], np.float32)
     (found,) = told_by(RIGHT.trace(), ours)
     assert (found.name, found.says) == ("losses_part", "the losses part in step 2")
+
+
+def test_arrays_of_nan_are_not_called_narrow():
+    """Each NaN is a bfloat16, bit by bit; an ε of 0 makes them, and the dtype is innocent."""
+    assert is_narrow(np.ones(3, np.float32), "bfloat16")
+    assert not any(is_narrow(np.full(3, np.nan, np.float32), dtype) for dtype in ("bfloat16", "float16"))

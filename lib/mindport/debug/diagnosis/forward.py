@@ -53,7 +53,8 @@ def reproduced(site: Site) -> list[Cause]:
     """The mistakes that make our value of the reference's input; where none does, those that nearly do."""
     found: list[Cause] = []
     for tier in (*(KNOWN[site.kind] if site.is_known else ()), values.ANY):
-        found += filter(None, (hypothesis.cause(site) for hypothesis in tier))
-        if exact := [cause for cause in found if cause.score == 1]:
+        told = list(filter(None, (hypothesis.cause(site) for hypothesis in tier)))
+        if exact := [cause for cause in told if cause.score == 1]:
             return exact
+        found += told if tier is not values.ANY else []  # any value is nearly 0, or nearly a multiple, of a larger one
     return found

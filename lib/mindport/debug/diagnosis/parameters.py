@@ -120,12 +120,26 @@ def _multiple(site: Site) -> Candidates:
         yield f"{factor:.4g}", site.made_by(factor * site.weight(), site.bias())
 
 
+def _reordered(site: Site) -> Candidates:
+    """The same numbers in another order; what order that is, the hypotheses before this one did not find."""
+    ours, right = _ours(site), site.weight()
+    if ours is not None and ours.size > 1 and np.array_equal(np.sort(ours, None), np.sort(right, None)):
+        yield f"{np.count_nonzero(ours != right):,} of {right.size:,}", site.made_by(ours, _our_bias(site))
+
+
 def _random(site: Site) -> Candidates:
-    return ((f"{alike:.2f}", made) for alike, made in _as_stored(site) if abs(alike) < ALIKE)
+    if any(_reordered(site)):
+        return
+    yield from ((f"{alike:.2f}", made) for alike, made in _as_stored(site) if abs(alike) < ALIKE)
 
 
 def _stale(site: Site) -> Candidates:
-    return ((f"{alike:.4f}", made) for alike, made in _as_stored(site) if abs(alike) >= ALIKE)
+    ours = _ours(site)
+    if ours is None or any(_reordered(site)):
+        return
+    places = f"{np.count_nonzero(ours != site.weight()):,} of {ours.size:,}"
+    yield from ((f"correlation {alike:.4f}, {places} numbers differ", made) for alike, made in _as_stored(site)
+                if abs(alike) >= ALIKE)  # fmt: skip
 
 
 def _other(site: Site) -> Candidates:
@@ -252,8 +266,10 @@ ALL = (
 STORED = (
     Hypothesis("weight_scaled", "the weight is multiplied by {}", "look for a scale that is folded into the weight",
                _multiple),
+    Hypothesis("weight_reordered", "our directory holds the numbers of this tensor in another order: {} are elsewhere",
+               ORDER, _reordered),
     Hypothesis("random_weight", "our directory holds another tensor, of no likeness to the source's (correlation {}): "
-               "a random one, or of another model", LOAD, _random),
-    Hypothesis("stale_weight", "our directory holds another state of this tensor (correlation {}): of an earlier "
-               "checkpoint", "convert again from the files that the reference reads", _stale),
+               "a random one, of another model, or computed from it", LOAD, _random),
+    Hypothesis("stale_weight", "our directory holds another state of this tensor ({}): of an earlier checkpoint, or "
+               "changed after it was read", "convert again from the files that the reference reads", _stale),
 )  # fmt: skip

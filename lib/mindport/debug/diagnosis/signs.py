@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from mindport.debug.diagnosis.cause import Cause, Evidence
-from mindport.debug.diagnosis.site import Site
+from mindport.debug.diagnosis.site import Site, tried
 from mindport.parity import metrics
 from mindport.parity.taps import LOGITS
 
@@ -76,6 +76,13 @@ def read(site: Site) -> Iterator[Cause]:
 def _not_finite(site: Site) -> str:
     bad = int(np.count_nonzero(~np.isfinite(site.ours)))
     return f"{bad} of {site.ours.size} numbers are NaN or infinite" if bad else ""
+
+
+def _weight_not_finite(site: Site) -> str:
+    """Of the parameters of this cell in our directory."""
+    found = {name: x for name, x in tried(site.evidence).items() if name.rpartition(".")[0] == site.cell}
+    bad = {name: np.count_nonzero(~np.isfinite(x.astype(np.float32))) for name, x in found.items()}
+    return ", ".join(f"{count} of {found[name].size} numbers of {name}" for name, count in bad.items() if count)
 
 
 def _two_runs(site: Site) -> str:
@@ -149,6 +156,8 @@ def _of_the_whole(site: Site) -> str:
 SIGNS = (
     Sign("not_repeatable", "two runs of the same input differ", "look for a buffer that nobody fills, random numbers, "
          "or sums in no fixed order", 0.49, _two_runs),
+    Sign("weight_not_finite", "our directory holds a weight that is NaN or infinite", "look at the source's "
+         "tensor, and at the dtype that it went through", 0.485, _weight_not_finite),
     Sign("not_finite", "it overflows, or divides 0 by 0", "run it in float32; look for a row that is masked whole",
          0.48, _not_finite),
     Sign("nothing_loaded", "next to nothing was loaded: the model knows no more than a fresh one", "print which "

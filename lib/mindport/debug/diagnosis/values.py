@@ -13,6 +13,7 @@ from mindport.debug.diagnosis.site import Site
 from mindport.parity import metrics
 
 EPSILONS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+MADE_UP = 0.2  # how far a dropout's factor may be from what its zeros ask for: few of few values
 CONSTANT = 1e-4  # how far a factor may be from 1 before it is one
 Cell = Callable[[Array], Array]
 
@@ -95,11 +96,23 @@ def _wirings(site: Site) -> Candidates:
 
 
 def _dropped(site: Site) -> Candidates:
-    """Zeros here and there, and everything else larger by one factor."""
-    kept = site.ours != 0
-    share = float(kept.mean())
+    """Zeros here and there, and everything else larger by what makes up for them."""
+    kept, share = _kept(site)
+    factor = _factor(site.ours[kept], site.right[kept])
+    if 0 < share < 1 and factor > 1 + CONSTANT and abs(factor * share - 1) < MADE_UP:
+        yield f"{1 - share:.0%}", np.where(kept, site.right * factor, 0)
+
+
+def _erased(site: Site) -> Candidates:
+    kept, share = _kept(site)
     if 0 < share < 1:
-        yield f"{1 - share:.0%}", np.where(kept, site.right * _factor(site.ours[kept], site.right[kept]), 0)
+        yield f"{1 - share:.0%}", np.where(kept, site.right, 0)
+
+
+def _kept(site: Site) -> tuple[Array, float]:
+    """Where our value is not 0, and which share that is of those that should not be."""
+    kept = site.ours != 0
+    return kept, float(kept[site.right != 0].mean()) if site.right.any() else 0.0
 
 
 def _scaled(site: Site) -> Candidates:
@@ -147,6 +160,8 @@ ANY = (
     Hypothesis("dropout", "dropout is on: {} of the values are 0, the others larger by one factor",
                "call set_train(False); in MindSpore a cell trains when it is told, whatever its parent was told",
                _dropped),
+    Hypothesis("partly_zero", "{} of the values are 0, and the others are right", "look for a mask, a ReLU, or a part "
+               "that is not written: it is no dropout, which makes the others larger", _erased),
     Hypothesis("zero", "the value is 0", "look whether the module's result is used", _zeros),
     Hypothesis("scaled", "the value is multiplied by {}", "look for a factor of this size before or after the module",
                _scaled),

@@ -24,7 +24,7 @@ CAUSES = {
     # the start
     "nothing_loaded": Known("the model knows nothing: the weights were not loaded", "weights",
                             "print how many tensors were matched, and the first that were not"),
-    "stale_weights": Known("the weights are those of another checkpoint", "weights",
+    "stale_weights": Known("the weights are not the checkpoint's: of another one, or changed", "weights",
                            "look which file is read; after a first step restore with ops.assign, not set_data"),
     "batches_early": Known("the data is one batch ahead", DATA,
                            "look at skip, resume and shuffle; begin the data set anew for each run"),

@@ -24,7 +24,9 @@ def explain_precision(steps: Steps) -> list[Cause]:
 
 
 def is_narrow(x: np.ndarray, dtype: str) -> bool:
-    """Whether each float32 number is also one of the narrower type."""
+    """Whether each float32 number is also one of the narrower type; of NaN and infinities nobody can say."""
+    if not np.isfinite(x).all():
+        return False
     if dtype == "bfloat16":
         return not (np.ascontiguousarray(x, np.float32).view(np.uint32) & 0xFFFF).any()
     with np.errstate(over="ignore"):
