@@ -229,7 +229,7 @@ def test_a_large_model_is_looked_at_in_fewer_places(case):
 def test_a_short_training_still_has_a_schedule(case):
     told = recipe_for(config(case), 1, 3.0)
     assert (told.warmup_steps, told.total_steps) == (1, 10) and 0 < told.max_norm < 3.0
-    assert [usual_steps(config(case, hidden_size=size)) for size in (24, 2400)] == [50, 10]
+    assert [usual_steps(config(case, hidden_size=size)) for size in (24, 240_000)] == [50, 10]
 
 
 def test_a_reference_of_no_steps_and_one_of_nan_are_refused(case, tmp_path):

@@ -159,6 +159,7 @@ def verify(
     _check_steps(steps)
     with tempfile.TemporaryDirectory(prefix="mindport-verify-") as aside, _timed(seconds, progress) as phase:
         source, tried = _places(directory, converted)
+        _mindspore()  # said now: the reference takes minutes
         if tried is None:
             with phase("convert"):
                 tried = _convert(source, Path(aside) / "converted", allow, padded_vocab)
@@ -268,7 +269,6 @@ def _check_padding(declared: int | None, manifest: Manifest, tried: Path) -> Non
 
 
 def _observe(tried: Path, reference: Trace, progress: bool) -> Trace:
-    _mindspore()
     from mindport.parity.ours import observe
 
     return observe(tried, reference, say=_teller(progress))

@@ -56,7 +56,7 @@ def test_ascend_takes_its_own_operator(monkeypatch):
         ({"dtype": "float32"}, "float16 and bfloat16, not float32"),
         ({"head_dim": 72}, "a multiple of 16 up to 512, not 72"),
         ({"head_dim": 528}, "a multiple of 16 up to 512, not 528"),
-        ({"heads": 257}, "at most 256 heads, not 257"),
+        ({"heads": 257, "kv_heads": 1}, "at most 256 heads, not 257"),
         ({"upcast": True}, "no promise of scores in float32"),
     ],
 )
