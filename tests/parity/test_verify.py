@@ -117,9 +117,10 @@ def test_a_tokenizer_that_the_library_refuses_is_said_before_the_long_part(case,
 
 
 def test_without_mindspore_it_is_said_before_the_reference_is_run(case, monkeypatch):
+    source = case("gpt2-tied").source
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(BackendError, match="MindSpore is not installed"):
-        verify(case("gpt2-tied").source, progress=False)
+        verify(source, progress=False)
 
 
 def test_a_conversion_of_another_model_is_made_anew(case, tmp_path, capsys):
