@@ -90,7 +90,7 @@ def test_empty_traces_have_nothing_in_common():
         compare_traces(Trace({}), Trace({}))
 
 
-NAMES = ("out/../../etc/passwd", "out//root/x", "out/a/b/c", "out/..", "out/" + "x" * 100_000, "out/a.b.c",
+NAMES = ("out/../../etc/passwd", "out//etc/x", "out/a/b/c", "out/..", "out/" + "x" * 100_000, "out/a.b.c",
          "out/ü\n\t'\"", "out/\\..\\x", "out/C:", "out/#1", "out/[", "out/{i}")  # fmt: skip
 
 

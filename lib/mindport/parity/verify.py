@@ -168,16 +168,12 @@ def verify(
         saved, known = None if trace is None else Path(trace), (*allow, *manifest.allowed)
         origin = Origin(source, saved, layers, known, manifest.model.padded_vocab, progress)
         with phase("reference"):
-            reference = origin.forward(Path(aside))
-            trained = origin.training(Path(aside), steps, reference) if steps else None
-        for each in filter(None, (reference, trained)):
-            same_model(each.about["source"], tried)
+            reference, trained = _references(origin, Path(aside), steps, tried)
         decode = _decoder(tried)  # what it refuses is said before the long part
         ours = _observe(tried, reference, progress)
         with phase("compare"):
             compared, inventory = compare(reference, ours), take(tried, reference, ours)
         look(tried, reference, ours, compared)
-        texts = _continuations(decode, reference, ours)
         training = verify_training(tried, trained, progress, look_at_training) if trained else None
     return VerifyReport(
         **{field.name: getattr(compared, field.name) for field in dataclasses.fields(compared)},
@@ -188,7 +184,7 @@ def verify(
         layers_compared=reference.about["model"]["num_hidden_layers"],
         tokens=reference["ids"].shape,
         fed=reference.about["tokens"],
-        continuations=texts,
+        continuations=_continuations(decode, reference, ours),
         seconds={**seconds, **ours.about["seconds"], **(training.seconds if training else {})},
         versions={**reference.about["versions"], **ours.about["versions"]},
         training=training,
@@ -266,6 +262,19 @@ def _check_padding(declared: int | None, manifest: Manifest, tried: Path) -> Non
     if declared not in (None, manifest.model.padded_vocab):
         raise UsageError("the weights were converted with another padding", where=tried, got=declared,
                          expected=manifest.model.padded_vocab, do="convert them again, or leave it out")  # fmt: skip
+
+
+def _references(origin: Origin, aside: Path, steps: int, tried: Path) -> tuple[Trace, Trace | None]:
+    """The traces of the forward pass and, where steps are asked for, of the training; both of the model that is tried.
+
+    Raises:
+        FileError: one is of another model.
+    """
+    reference = origin.forward(aside)
+    trained = origin.training(aside, steps, reference) if steps else None
+    for each in filter(None, (reference, trained)):
+        same_model(each.about["source"], tried)
+    return reference, trained
 
 
 def _observe(tried: Path, reference: Trace, progress: bool) -> Trace:
