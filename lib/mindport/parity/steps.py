@@ -17,8 +17,19 @@ SAYS: dict[str, str] = {"grad": "gradient", "m": "m", "v": "√v", "weight": "we
                         "lr": "learning rate"}  # fmt: skip
 
 
+class Limited:
+    """Something with an error and a limit for it; NaN is within none."""
+
+    error: float
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        return self.error <= self.limit
+
+
 @dataclass(frozen=True)
-class ValueRow:
+class ValueRow(Limited):
     """Gradient, optimizer state or weight of one parameter, in one mode.
 
     Attributes:
@@ -42,16 +53,12 @@ class ValueRow:
     own: float
     limit: float
 
-    @property
-    def ok(self) -> bool:
-        return self.error <= self.limit
-
     def __str__(self) -> str:
         return f"{SAYS[self.kind]} of {self.parameter}, {self.mode}"
 
 
 @dataclass(frozen=True)
-class StepRow:
+class StepRow(Limited):
     """Loss, norm of the gradients before clipping, or learning rate of one step, in one mode.
 
     Attributes:
@@ -73,16 +80,12 @@ class StepRow:
     own: float
     limit: float
 
-    @property
-    def ok(self) -> bool:
-        return self.error <= self.limit
-
     def __str__(self) -> str:
         return f"{SAYS[self.quantity]} of step {self.step}, {self.mode}"
 
 
 @dataclass(frozen=True)
-class Rung:
+class Rung(Limited):
     """One promise of the ladder.
 
     Attributes:
@@ -98,10 +101,6 @@ class Rung:
     error: float
     own: float
     limit: float
-
-    @property
-    def ok(self) -> bool:
-        return self.error <= self.limit
 
     @property
     def figure(self) -> str:

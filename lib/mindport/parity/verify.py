@@ -120,17 +120,10 @@ class VerifyReport(Comparison):
 
 
 def verify(
-    directory: Path | str,
-    converted: Path | str | None = None,
-    trace: Path | str | None = None,
-    layers: int | None = None,
-    progress: bool = True,
-    allow: Sequence[str] = (),
-    padded_vocab: int | None = None,
-    look: Look = lambda *_: None,
-    steps: int = 0,
-    look_at_training: LookAtTraining = lambda *_: None,
-) -> VerifyReport:
+    directory: Path | str, converted: Path | str | None = None, trace: Path | str | None = None,
+    layers: int | None = None, progress: bool = True, allow: Sequence[str] = (), padded_vocab: int | None = None,
+    look: Look = lambda *_: None, steps: int = 0, look_at_training: LookAtTraining = lambda *_: None,
+) -> VerifyReport:  # fmt: skip
     """Hold a converted model against the transformers class it came from.
 
     Args:
@@ -158,13 +151,7 @@ def verify(
     directory, seconds = Path(directory), {}
     _check_steps(steps)
     with tempfile.TemporaryDirectory(prefix="mindport-verify-") as aside, _timed(seconds, progress) as phase:
-        source, tried = _places(directory, converted)
-        _mindspore()  # said now: the reference takes minutes
-        if tried is None:
-            with phase("convert"):
-                tried = _convert(source, Path(aside) / "converted", allow, padded_vocab)
-        manifest = read_manifest(tried)
-        _check_padding(padded_vocab, manifest, tried)
+        source, tried, manifest = _tried(directory, converted, Path(aside), allow, padded_vocab, phase)
         saved, known = None if trace is None else Path(trace), (*allow, *manifest.allowed)
         origin = Origin(source, saved, layers, known, manifest.model.padded_vocab, progress)
         with phase("reference"):
@@ -244,6 +231,21 @@ def _places(directory: Path, converted: Path | str | None) -> tuple[Path, Path |
         raise UsageError("this MindPort directory came from no Hugging Face directory", where=directory,
                          do="name the reference: verify(reference, converted=…)")  # fmt: skip
     return Path(source.path), directory
+
+
+def _tried(
+    directory: Path, converted: Path | str | None, aside: Path, allow: Sequence[str], padded_vocab: int | None,
+    phase: Callable[[str], Any],
+) -> tuple[Path, Path, Manifest]:  # fmt: skip
+    """The reference's directory, and the MindPort directory to try, which is made where there is none; its manifest."""
+    source, tried = _places(directory, converted)
+    _mindspore()  # said now: the reference takes minutes
+    if tried is None:
+        with phase("convert"):
+            tried = _convert(source, aside / "converted", allow, padded_vocab)
+    manifest = read_manifest(tried)
+    _check_padding(padded_vocab, manifest, tried)
+    return source, tried, manifest
 
 
 def _convert(source: Path, target: Path, allow: Sequence[str], padded_vocab: int | None) -> Path:
