@@ -21,13 +21,11 @@ class DataConfig:
     train: Annotated[tuple[str, ...], "files (.txt, .jsonl) or datasets on disk to learn from"] = ()
     held_out: Annotated[tuple[str, ...], "text that is only measured; none: a share of the training text"] = ()
     held_out_share: Annotated[float, "of the documents, where no held-out text is named; chosen by the seed"] = 0.05
-    column: Annotated[str, "of JSONL and datasets: the text; `messages` or `prompt,completion` for fine-tuning"] = (
-        "text"
-    )
+    column: Annotated[str, "of JSONL and datasets: the text; to fine-tune `messages`, or `prompt,completion`"] = "text"
     tokens: Annotated[int, "of a row; fixed, so that one graph serves for all steps"] = 512
     layout: Annotated[Layout, "packed: documents end to end, no padding; padded: a document a row"] = "packed"
     buckets: Annotated[
-        tuple[int, ...], "padded rows take the shortest of these lengths; each is a graph to compile"
+        tuple[int, ...], "lengths of padded rows, the shortest that fits; each is a graph to compile"
     ] = ()
     directory: Annotated[str, "where the tokens are kept; empty: `data` in the run's directory"] = ""
     workers: Annotated[int, "processes that tokenise; 0: one for each core"] = 0
@@ -99,9 +97,7 @@ class TrainConfig:
 
     model: Annotated[str, "a Hugging Face directory, a directory that `mindport convert` wrote, or a bundled name"] = ""
     out: Annotated[str, "where the run is left"] = ""
-    start: Annotated[Start, "pretrained: from the model's weights; scratch: from random ones, by the seed"] = (
-        "pretrained"
-    )
+    start: Annotated[Start, "pretrained: the model's weights; scratch: random ones, by the seed"] = "pretrained"
     steps: Annotated[int, "times that the weights move"] = 300
     seed: Annotated[int, "of the order of the data, the dropout and random weights"] = 20251
     mode: Annotated[Mode, "graph: compiled, fast; pynative: a cell at a time, to debug"] = "graph"
