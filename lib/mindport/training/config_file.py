@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from mindport import sources
-from mindport.errors import ConfigError, FileError
+from mindport.errors import ConfigError
 from mindport.files import write_text
 from mindport.training import strict_yaml
 from mindport.training.config import TrainConfig
@@ -152,13 +152,7 @@ def _rooted(config: TrainConfig, base: Path) -> TrainConfig:
 
 
 def _text_file(value: str, base: Path) -> str:
-    item = next((item for item in sources.available().items if item.kind == "text" and item.name == value), None)
-    if item is None:
-        return _absolute(value, base)
-    if not item.ready:
-        raise FileError(f"the text {item.name} is not on this machine", where=item.path,
-                        do=f"mindport fetch {item.name}")  # fmt: skip
-    return str(item.path)
+    return str(sources.text_file(value) or _absolute(value, base))
 
 
 def _absolute(value: str, base: Path) -> str:
