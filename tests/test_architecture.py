@@ -19,7 +19,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A room may import the rooms before it.
 ROOMS = (
     "errors", "files", "tables", "results", "machine", "places", "processes", "environment", "sources", "config",
-    "weights", "mindformers", "model", "training", "parity", "tracing", "claims", "coverage", "debug",
+    "weights", "mindformers", "model", "measure", "training", "parity", "tracing", "claims", "coverage", "debug",
     "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run", "commands", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (

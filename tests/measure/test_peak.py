@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mindport.tuning import peak
+from mindport.measure import peak
 
 
 @pytest.fixture(autouse=True)
