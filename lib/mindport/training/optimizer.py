@@ -22,6 +22,7 @@ class AdamW(nn.Cell):
 
     The state are the parameters `adam.step` (int32, steps taken), and `adam.m.<weight>` and `adam.v.<weight>`, the
     means of the gradient and of its square. To restore it use `ops.assign`: `set_data` leaves stale buffers behind.
+    A scale that is not finite moves nothing: neither weights nor state, the count of the steps included.
 
     Args:
         weights: what it changes.
@@ -52,6 +53,7 @@ class AdamW(nn.Cell):
             parameter.requires_grad = False
         decay = [weight_decay * decays(weight) for weight in weights]
         self.update, self.assign = kernels.adamw(decay=decay, betas=betas, eps=eps), ops.Assign()
+        self.is_finite, self.int32 = ops.isfinite, ms.int32
 
     @property
     def state(self) -> tuple[Parameter, ...]:
@@ -66,7 +68,7 @@ class AdamW(nn.Cell):
             lr: the rate, float32 ().
             scale: what multiplies the gradients, float32 ().
         """
-        step = self.step + 1
+        step = self.step + self.is_finite(scale).astype(self.int32)
         self.assign(self.step, step)
         return self.update(self.weights, self.m, self.v, gradients, lr, scale, step)
 
