@@ -58,7 +58,7 @@ class Add(nn.Cell):
 
     def construct(self, ids: Tensor, labels: Tensor) -> Tensor:
         self.step.advance()
-        counted = (labels[:, 1:] != self.ignored).astype(self.int32).sum()
+        counted = (labels[:, 1:] != self.ignored).sum().astype(self.int32)  # an int64 until then
         loss, gradients = self.loss_and_gradients(ids, labels, counted.astype(self.float32) / self.unit)
         for i in range(len(gradients)):
             self.add(self.sums.gradients[i], gradients[i])

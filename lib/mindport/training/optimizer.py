@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 
 import mindspore as ms
 from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
@@ -15,6 +16,14 @@ from mindport.model import kernels
 def is_matrix(weight: Parameter) -> bool:
     """Weight decay as usual: on matrices and tables, not on norms and biases."""
     return weight.ndim > 1
+
+
+def decaying(no_decay: Sequence[str] = ()) -> Callable[[Parameter], bool]:
+    """Matrices and tables, but for those whose names match one of the patterns (`embed.weight`, `blocks.0.*`).
+
+    Without patterns these are the groups of transformers' trainer, which spares norms and biases and nothing else.
+    """
+    return lambda weight: is_matrix(weight) and not any(fnmatchcase(weight.name, pattern) for pattern in no_decay)
 
 
 class AdamW(nn.Cell):
