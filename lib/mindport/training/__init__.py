@@ -10,16 +10,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mindport.training.accumulate import AccumulatedStep
     from mindport.training.clip import ClipNorm
+    from mindport.training.loss_scale import LossScale
     from mindport.training.optimizer import AdamW, is_matrix
     from mindport.training.schedule import Constant, Cosine, Linear, Schedule
     from mindport.training.step import TrainStep
+    from mindport.training.stepper import Stepper
 
-__all__ = ["AdamW", "ClipNorm", "Constant", "Cosine", "Linear", "Schedule", "TrainStep", "is_matrix"]
+__all__ = [
+    "AccumulatedStep", "AdamW", "ClipNorm", "Constant", "Cosine", "Linear", "LossScale", "Schedule", "Stepper",
+    "TrainStep", "is_matrix",
+]  # fmt: skip
 
 _MODULES = {
-    "AdamW": "optimizer", "ClipNorm": "clip", "Constant": "schedule", "Cosine": "schedule", "Linear": "schedule",
-    "Schedule": "schedule", "TrainStep": "step", "is_matrix": "optimizer",
+    "AccumulatedStep": "accumulate", "AdamW": "optimizer", "ClipNorm": "clip", "Constant": "schedule",
+    "Cosine": "schedule", "Linear": "schedule", "LossScale": "loss_scale", "Schedule": "schedule",
+    "Stepper": "stepper", "TrainStep": "step", "is_matrix": "optimizer",
 }  # fmt: skip
 
 

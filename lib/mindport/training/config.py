@@ -54,6 +54,7 @@ class OptimizerConfig:
     betas: Annotated[tuple[float, float], "of the means of the gradient and of its square", SHARE] = (0.9, 0.95)
     eps: Annotated[float, "added to the root of the second mean", POSITIVE] = 1e-8
     weight_decay: Annotated[float, "share of a matrix, times the rate, that a step takes away", NOT_NEGATIVE] = 0.1
+    no_decay: Annotated[tuple[str, ...], "patterns of weights that do not decay either: embed.weight, blocks.0.*"] = ()
     max_norm: Annotated[float | None, "gradients are clipped to this norm; null: measured, not clipped", POSITIVE] = 1.0
 
 
