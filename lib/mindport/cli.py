@@ -2,7 +2,7 @@
 
 Exit codes: 0 a positive answer, 1 a negative verdict, 2 an input that cannot be used or an answer that cannot be
 written (one message), 70 a fault in MindPort itself (with its traceback), 130 interrupted, 141 the reader of the
-output went away, 143 ended by SIGTERM. A training that is interrupted or ended so still writes a checkpoint and answers.
+output went away, 143 ended by SIGTERM; a training that is ended by a signal writes a checkpoint and answers first.
 With `--json` stdout carries exactly one JSON object; logs and progress are always on stderr.
 """
 

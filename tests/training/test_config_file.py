@@ -18,7 +18,13 @@ from mindport.training import config_file
 from mindport.training.config import DataConfig, MonitorConfig, ScheduleConfig, TrainConfig
 from mindport.training.config_checks import check_model
 from mindport.training.config_file import (
-    differences, override, parse_config, plain_config, read_config, text_of, write_config,
+    differences,
+    override,
+    parse_config,
+    plain_config,
+    read_config,
+    text_of,
+    write_config,
 )  # fmt: skip
 from mindport.training.config_values import Field, fields, leaves, with_value
 from mindport.training.example import example

@@ -13,22 +13,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mindport.config import ModelConfig
-from mindport.errors import some
 from mindport.files import read_json, sha256
 from mindport.results import plain
 from mindport.training.checkpoint import About, Checkpoints, Run, Saved, check_belongs
 from mindport.training.checkpoint.checkpoints import BEST
 from mindport.training.config import TrainConfig
 from mindport.training.config_checks import check_model
-from mindport.training.data.batch import IGNORED, Batch
+from mindport.training.data import Batch, Batches, Position
 from mindport.training.estimate import estimate
 from mindport.training.monitor import (
-    Evaluation, JsonLines, Meter, Monitor, Plan, Sampler, Sink, TensorBoard, Watch, machine_peak, read_metrics,
+    Evaluation,
+    JsonLines,
+    Meter,
+    Monitor,
+    Plan,
+    Sampler,
+    Sink,
+    TensorBoard,
+    Watch,
+    machine_peak,
+    read_metrics,
     terminal,
 )  # fmt: skip
 from mindport.training.record import StepRecord
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import StartModel, start_model
+from mindport.training.text import open_text
 
 if TYPE_CHECKING:
     from mindport.model import GPT
@@ -54,8 +64,8 @@ class Parts:
     """
 
     stepper: Stepper
-    batches: Any
-    position: Any
+    batches: Batches
+    position: Position
     held_out: tuple[Batch, ...]
     checkpoints: Checkpoints
     monitor: Monitor
@@ -102,7 +112,7 @@ def assemble(
     say(estimate(config, start.config).text())
     with contextlib.ExitStack() as stack:
         stack.enter_context(_execution(config.mode))
-        text = open_text(config, directory, start)
+        text = open_text(config)
         checkpoints = stack.enter_context(_checkpoints(config, directory, start))
         about = About(plain(config), text.digest, sha256(start.tokenizer), {}, _device())
         saved = _newest(checkpoints) if resume else None
@@ -111,12 +121,14 @@ def assemble(
         for warning in warnings:
             say(f"warning: {warning}")
         stepper = _stepper(config, start, saved)
-        batches = text.batches(saved.about.position if saved else None)
+        rows = config.batch.rows
+        batches = text.batches("train", rows, seed=config.seed, position=saved.about.position if saved else Position())
         sampler = _sampler(config, stepper.model, start.tokenizer)
         monitor, measured = _monitor(config, directory, start.config, saved.step if saved else 0, sinks)
         yield Parts(
-            stepper=stepper, batches=batches, position=batches.position, held_out=text.held_out(),
-            checkpoints=checkpoints, monitor=stack.enter_context(monitor), sampler=sampler,
+            stepper=stepper, batches=batches, position=batches.position, checkpoints=checkpoints,
+            held_out=tuple(text.rows("held_out", rows, limit=config.monitor.evaluate_rows)),
+            monitor=stack.enter_context(monitor), sampler=sampler,
             meter=Meter(start.config, peak()), about=about, step=saved.step if saved else 0, warnings=warnings,
             measured=measured,
         )  # fmt: skip

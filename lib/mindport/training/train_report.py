@@ -16,6 +16,7 @@ from mindport.training.record import StepRecord
 
 LAST = 10  # steps that the last loss is the mean of, or as many as there are
 ROWS = 12  # of the curve in the table
+Point = tuple[int, float, float, float]  # step, loss, norm, learning rate
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class TrainReport(Result):
     resumed: int | None
     ended: str
     signal: Signals | None
-    curve: tuple[tuple[int, float, float, float], ...]
+    curve: tuple[Point, ...]
     skipped: int
     held_out: tuple[Evaluation, ...]
     pace: Pace | None
@@ -159,7 +160,7 @@ class TrainReport(Result):
         return f"the weights of then were not saved, {good}"
 
 
-def thinned(curve: Sequence[tuple[int, float, float, float]], rows: int = ROWS) -> list[tuple[int, float, float, float]]:
+def thinned(curve: Sequence[Point], rows: int = ROWS) -> list[Point]:
     """About so many rows, the first and the last among them."""
     if len(curve) <= rows:
         return list(curve)
