@@ -34,6 +34,7 @@ class DataConfig:
     buckets: Annotated[
         tuple[int, ...], "lengths of padded rows, the shortest that fits; each is a graph to compile", Range(at_least=2)
     ] = ()
+    unique: Annotated[bool, "of documents with the same text, the first one is taken"] = False
     directory: Annotated[str, "where the tokens are kept; empty: `data` in the run's directory"] = ""
     workers: Annotated[int, "processes that tokenise; 0: one for each core", NOT_NEGATIVE] = 0
 
