@@ -23,7 +23,7 @@ def recompiled(history: History, plan: Plan) -> Finding | None:
         return None
     before = min(history.known[shape] for shape in shapes)
     return Finding(
-        f"{last.compiled} graph(s) compiled in {last.seconds:.1f} s for {_names(shapes)}, known from {before} steps",
+        f"{last.compiled} graph(s) compiled, {last.seconds:.1f} s, for {_names(shapes)}, known from {before} steps",
         ("a Python number or string that changes is an argument of the cell, or one of its attributes",
          "a tensor's dtype changes, or a parameter was replaced by another",
          "set_train, set_grad or a hook was switched in between"),
@@ -52,9 +52,11 @@ def slow(history: History, plan: Plan) -> Finding | None:
     now, before = statistics.median(rates[-NOW:]), statistics.median(rates[:-NOW])
     if now >= SLOW * before:
         return None
-    return Finding(f"{now:,.0f} tokens/s in the last {NOW} steps of this shape, {before:,.0f} before",
-                   tuple(_causes_of_slowness(history)),
-                   "look at the machine (top, free); mindport.tuning.profile_step shows where the time goes")  # fmt: skip
+    return Finding(
+        f"{now:,.0f} tokens/s in the last {NOW} steps of this shape, {before:,.0f} before",
+        tuple(_causes_of_slowness(history)),
+        "look at the machine (top, free); mindport.tuning.profile_step shows where the time goes",
+    )
 
 
 def _causes_of_slowness(history: History) -> list[str]:
