@@ -91,7 +91,23 @@ def sweep(path: Path) -> list[Path]:
     """
     path = Path(path).resolve()
     parts = sorted(path.parent.glob(f".{glob.escape(path.name)}.*.part"))
-    return [part for part in parts if _is_ours(part) and _remove(part)]
+    return [part for part in parts if _is_ours(part) and remove_free(part)]
+
+
+def remove_free(part: Path) -> bool:
+    """Remove a directory whose lock is free, ours or not; False when it is held, or the system refuses."""
+    try:
+        descriptor = os.open(part, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(part)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def check_replaceable(path: Path, mark: str) -> None:
@@ -202,22 +218,6 @@ def _is_ours(part: Path) -> bool:
         return host == socket.gethostname() and part.stat().st_uid == os.geteuid()
     except (OSError, UnicodeDecodeError):
         return False
-
-
-def _remove(part: Path) -> bool:
-    """Remove a directory whose lock is free; False when it is held, or the system refuses."""
-    try:
-        descriptor = os.open(part, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(part)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def _regular(path: Path) -> None:

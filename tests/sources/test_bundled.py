@@ -53,7 +53,8 @@ def test_available() -> None:
     inventory = available()
     assert inventory.ok
     ready = {item.name: item.ready for item in inventory.items}
-    assert ready == {"tiny-gpt2": True, "tiny-llama": True, "corpus": True, "smollm2": False, "shakespeare": False}
+    assert ready == {"tiny-gpt2": True, "tiny-llama": True, "corpus": True, "questions": True,
+                     "smollm2": False, "shakespeare": False}  # fmt: skip
     assert "mindport fetch smollm2" in inventory.text()
     assert inventory.as_dict()["items"][0]["name"] == "tiny-gpt2"
 

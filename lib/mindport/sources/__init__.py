@@ -4,6 +4,7 @@
     resolve("tiny-llama")    the directory of a bundled or fetched model, or of a path
     available()              all names, and which of them are on this machine
     model_for(size, model)   the directory that a run of this size takes
+    text_file("questions")   the file of a bundled or fetched text
     corpus()                 the bundled text
 
 Needs NumPy, safetensors, tokenizers and gguf, and those only while a model is converted.
@@ -11,11 +12,11 @@ Needs NumPy, safetensors, tokenizers and gguf, and those only while a model is c
 
 from __future__ import annotations
 
-from mindport.sources.bundled import BY_SIZE, Inventory, available, corpus, is_name, model_for, provenance, resolve
+from mindport.sources.bundled import BY_SIZE, Inventory, available, corpus, is_name, model_for, provenance, resolve, text_file
 from mindport.sources.cache import cache_directory
 from mindport.sources.fetch import FetchResult, fetch
 
 __all__ = [
     "BY_SIZE", "FetchResult", "Inventory", "available", "cache_directory", "corpus", "fetch", "is_name", "model_for",
-    "provenance", "resolve",
+    "provenance", "resolve", "text_file",
 ]  # fmt: skip

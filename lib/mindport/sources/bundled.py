@@ -21,6 +21,11 @@ BUNDLED = {
     "tiny-llama": "a LLaMA of 0.7 M parameters with grouped queries, self-trained, bf16, untied",
 }
 
+TEXTS = {
+    "corpus": ("four works of Shakespeare, 469 kB", "shakespeare.txt"),
+    "questions": ("240 short conversations to try fine-tuning on, 50 kB", "questions.jsonl"),
+}
+
 BY_SIZE = {"smoke": "tiny-llama", "small": "smollm2"}  # the model when none is named
 
 
@@ -61,7 +66,7 @@ class Inventory(Result):
 def available() -> Inventory:
     """Everything that has a name: bundled, and fetched or to be fetched."""
     bundled = [(name, "model", what, DATA / "models" / name) for name, what in BUNDLED.items()]
-    bundled.append(("corpus", "text", "four works of Shakespeare, 469 kB", DATA / "corpus" / "shakespeare.txt"))
+    bundled += [(name, "text", what, DATA / "corpus" / file) for name, (what, file) in TEXTS.items()]
     fetched = [(e.name, e.kind, e.what, result_path(e, cache_directory())) for e in CATALOG.values()]
     return Inventory(tuple(Item(n, kind, what, path, _is_there(path)) for n, kind, what, path in bundled + fetched))
 
@@ -107,6 +112,19 @@ def resolve(name_or_path: str | Path) -> Path:
         expected=f"a Hugging Face directory, or one of: {', '.join(models)}",
         do=f"did you mean {near[0]}?" if near else "check the path, or fetch one: mindport fetch smollm2",
     )
+
+
+def text_file(name_or_path: str | Path) -> Path | None:
+    """The file of a text that has a name here ("corpus", "questions", "shakespeare"); None for what is a path.
+
+    Raises:
+        FileError: the text was not fetched yet.
+    """
+    item = next((item for item in available().items if item.kind == "text" and item.name == str(name_or_path)), None)
+    if item and not item.ready:
+        do = f"mindport fetch {item.name}" if item.name in CATALOG else "work in a checkout of the repository"
+        raise FileError(f"the text {item.name} is not on this machine", where=item.path, do=do)
+    return item and item.path
 
 
 def model_for(size: str, model: str = "") -> Path:

@@ -15,7 +15,7 @@ from mindport.weights.paths import inside
 SUFFIXES = {".json", ".txt", ".model", ".jinja", ".md", ""}
 LIMIT = 64_000_000  # bytes; the largest tokenizers are half of it
 EXPORT_MARK = "mindport-export.json"  # in a Hugging Face directory that we wrote: it may be replaced
-_OWN = ("mindport.json", EXPORT_MARK)
+_OWN = ("mindport.json", EXPORT_MARK, "training.json")  # the last of a training's checkpoint
 WEIGHTS = {".safetensors", ".bin", ".ckpt", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx"}
 
 

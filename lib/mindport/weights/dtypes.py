@@ -1,4 +1,7 @@
-"""The three precisions that weights come in, by safetensors' codes; bfloat16 is carried bit for bit."""
+"""The three precisions that weights come in, by safetensors' codes; bfloat16 is carried bit for bit.
+
+A training's state has whole numbers and truth values besides.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,13 @@ NUMPY: dict[str, np.dtype[Any]] = {
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
 }
+ARRAYS = NUMPY | {
+    code: np.dtype(name)
+    for code, name in {
+        "F64": "float64", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U64": "uint64",
+        "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
+    }.items()
+}  # fmt: skip
 CODES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64, "C64": 64,
@@ -30,7 +40,7 @@ QUANTISED = "these look like quantised weights: dequantise the model first, then
 
 def code_of(x: np.ndarray) -> str:
     """safetensors' code for the precision of an array ("BF16")."""
-    return next(code for code, dtype in NUMPY.items() if dtype == x.dtype)
+    return next(code for code, dtype in ARRAYS.items() if dtype == x.dtype)
 
 
 def raw(x: np.ndarray) -> np.ndarray:

@@ -67,6 +67,7 @@ class Manifest:
         mindport: the version that wrote it.
         target: whose names the files carry, as in `mindport convert --to`.
         rewritten: companions that the target reads differently, as they stood: name → text.
+        steps: of training that the weights have gone through since they came from the source.
     """
 
     model: ModelConfig
@@ -78,6 +79,7 @@ class Manifest:
     mindport: str = mindport.__version__
     target: str = "mindspore"
     rewritten: dict[str, str] = field(default_factory=dict)
+    steps: int = 0
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:

@@ -47,6 +47,8 @@ def export_notes(manifest: Manifest, dtype: str, files: Sequence[WrittenFile]) -
     source, notes = manifest.source, []
     same = sum(file.identical is True for file in files)
     changed = [d for d in (manifest.dtype, dtype) if d != "keep"]
+    if manifest.steps:
+        notes.append(f"weights after {manifest.steps:,} steps of training: values differ from the source's")
     if changed and same < len(files):
         notes.append(
             f"the weights and config.json's dtype were brought to {changed[-1]}: bytes differ from the source's"

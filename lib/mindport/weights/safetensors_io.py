@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mindport.errors import FileError, some
-from mindport.weights.dtypes import BITS, NUMPY, begin_digest, code_of, raw
+from mindport.weights.dtypes import ARRAYS, BITS, NUMPY, begin_digest, code_of, raw
 from mindport.weights.layouts import Shape
 
 MAX_HEADER = 100_000_000  # bytes; the library's own limit
@@ -122,8 +122,8 @@ def make_header(tensors: Mapping[str, tuple[str, Shape]], metadata: Mapping[str,
     return Header(text + b" " * (-len(text) % 8), entries, dict(metadata))
 
 
-def read_tensor(path: Path, header: Header, name: str) -> np.ndarray:
-    """One tensor of a file, in memory of its own.
+def read_tensor(path: Path, header: Header, name: str, dtypes: Mapping[str, np.dtype[Any]] = NUMPY) -> np.ndarray:
+    """One tensor of a file, in memory of its own; `dtypes` are those that are expected there.
 
     Raises:
         FileError: the file ends before the tensor does, or cannot be read.
@@ -135,10 +135,10 @@ def read_tensor(path: Path, header: Header, name: str) -> np.ndarray:
         raise FileError("the file cannot be read", where=path, got=error) from None
     if data.size != entry.nbytes:
         _damaged(path, f"{data.size:,} bytes of {name}", f"{entry.nbytes:,}")
-    if entry.dtype not in NUMPY:
+    if entry.dtype not in dtypes:
         raise FileError("a tensor of a precision that is not read", where=path, got=f"{name} {entry.dtype}",
-                        expected=", ".join(NUMPY))  # fmt: skip
-    return data.view(NUMPY[entry.dtype]).reshape(entry.shape)
+                        expected=", ".join(dtypes))  # fmt: skip
+    return data.view(dtypes[entry.dtype]).reshape(entry.shape)
 
 
 def fingerprint(path: Path) -> tuple[str, dict[str, str]]:
@@ -149,7 +149,7 @@ def fingerprint(path: Path) -> tuple[str, dict[str, str]]:
     with open(path, "rb", buffering=0) as file:
         file.seek(header.data)
         for name, entry in sorted(header.entries.items(), key=lambda item: item[1].start):
-            state, left = begin_digest(NUMPY[entry.dtype], entry.shape), entry.nbytes
+            state, left = begin_digest(ARRAYS[entry.dtype], entry.shape), entry.nbytes
             while left and (got := file.readinto(buffer[: min(left, BUFFER)])):
                 whole.update(buffer[:got])
                 state.update(buffer[:got])

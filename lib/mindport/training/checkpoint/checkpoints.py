@@ -1,0 +1,221 @@
+"""The checkpoints of one run: the newest few and the best, never one that is torn.
+
+    save ── wait for the one being written ── copy ── hand over │ write aside, rename ── best.json ── remove old ones
+    the training stands still                                   │ a thread, while the training goes on
+
+What is removed is renamed first, so that a name step-… always is a whole checkpoint. A process that is killed leaves
+names with a dot in front, which the next one removes.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mindport.errors import FileError, MindPortError, UsageError
+from mindport.files import flush, read_json, remove_free, write_json
+from mindport.training.checkpoint.background import Background
+from mindport.training.checkpoint.origin import Origin, read_origin
+from mindport.training.checkpoint.read import Saved, read_checkpoint
+from mindport.training.checkpoint.record import read_record
+from mindport.training.checkpoint.snapshot import Snapshot
+from mindport.training.checkpoint.write import Taken, take, write_checkpoint
+
+BEST, PATTERN = "best.json", re.compile(r"step-\d{8,}")
+
+
+@dataclass(frozen=True)
+class Stall:
+    """How long a save held the training up, in seconds.
+
+    Attributes:
+        path: where the checkpoint will be, or is.
+        waited: for the one before, which was still being written.
+        took: to copy the arrays, and to write them where no thread does.
+    """
+
+    path: Path
+    waited: float
+    took: float
+
+
+class Checkpoints:
+    """A directory of checkpoints; use it in a `with`, which waits for the last one.
+
+    Args:
+        root: the directory; it is made with the first checkpoint. One process at a time writes there.
+        source: the MindPort directory that the model came from (or the Hugging Face directory, for a model that
+            starts from scratch): configuration, tokenizer and manifest are taken from it, now.
+        keep: so many of the newest stay.
+        best: the one with the lowest held-out loss stays besides, and `best.json` names it.
+        asynchronous: a thread writes. It takes memory for one more copy of weights and state.
+
+    Raises:
+        UsageError: `keep` is less than 1.
+        FileError, ConfigError: `source` is no directory of a model.
+    """
+
+    def __init__(
+        self, root: Path | str, source: Path | str, *, keep: int = 2, best: bool = True, asynchronous: bool = True
+    ) -> None:
+        if keep < 1:
+            raise UsageError(
+                "one checkpoint at least is kept", where="checkpoints.keep", got=keep, expected="1 or more"
+            )
+        self.root, self.keep, self.best = Path(root), keep, best
+        self.origin: Origin = read_origin(source)
+        self.refused: dict[Path, MindPortError] = {}
+        self._background = Background("mindport-checkpoint") if asynchronous else None
+        self._sweep()
+        self._point()
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def save(self, snapshot: Snapshot, loss: float | None = None) -> Stall:
+        """Save a training; `loss` is the held-out one, if it was measured at this step.
+
+        Returns when the arrays are copied (`asynchronous`), or when the checkpoint is on the disk.
+
+        Raises:
+            UsageError: the snapshot is not of this model, or cannot be stored.
+            FileError: this checkpoint, or the one before, could not be written.
+        """
+        start = time.perf_counter()
+        self.wait()
+        waited = time.perf_counter()
+        path = self.root / f"step-{snapshot.step:08d}"
+        self._make_room(path)
+        work = self._writing(path, take(snapshot, loss, self.origin.model))
+        if self._background:
+            self._background.start(work)
+        else:
+            work()
+        return Stall(path, waited - start, time.perf_counter() - waited)
+
+    def wait(self) -> None:
+        """Until the last checkpoint is on the disk.
+
+        Raises:
+            FileError: it could not be written.
+        """
+        if self._background:
+            self._background.wait()
+
+    def close(self) -> None:
+        """Wait, and end the thread; raises as `wait` does."""
+        if self._background:
+            self._background.close()
+
+    def all(self) -> tuple[Path, ...]:
+        """The checkpoints by step, the newest last."""
+        found = (path for path in self.root.glob("step-*") if PATTERN.fullmatch(path.name) and path.is_dir())
+        return tuple(sorted(found, key=step_of))
+
+    def newest(self) -> Path | None:
+        """The newest one that is whole, by all its digests; None where there is no checkpoint.
+
+        Newer ones that are damaged are in `refused`, with what is wrong.
+
+        Raises:
+            FileError: there are some, and each is damaged.
+        """
+        self.wait()
+        self.refused = {}
+        for path in reversed(self.all()):
+            try:
+                self.read(path)
+            except MindPortError as error:
+                self.refused[path] = error
+            else:
+                return path
+        if self.refused:
+            path, error = next(iter(self.refused.items()))
+            raise FileError(f"none of the {len(self.refused)} checkpoints is whole", where=self.root,
+                            got=f"{path.name}: {error.what}", do="start anew, in another directory")  # fmt: skip
+        return None
+
+    def read(self, path: Path | str) -> Saved:
+        """Open one; see `read_checkpoint`."""
+        return read_checkpoint(path)
+
+    def cut(self, step: int) -> tuple[Path, ...]:
+        """Remove the checkpoints after `step`: of a course that is taken again from there."""
+        self.wait()
+        later = tuple(path for path in self.all() if step_of(path) > step)
+        for path in later:
+            self._remove(path)
+        self._point()
+        return later
+
+    def _writing(self, path: Path, taken: Taken) -> Callable[[], None]:
+        def write() -> None:
+            write_checkpoint(path, taken, self.origin)
+            best = self._point()
+            for old in self.all()[: -self.keep]:
+                if old != best:
+                    self._remove(old)
+
+        return write
+
+    def _make_room(self, path: Path) -> None:
+        """What has the name already is in the way if it is whole, and removed if it is not."""
+        if not path.exists():
+            return
+        try:
+            read_checkpoint(path)
+        except FileError:
+            self._remove(path)
+        else:
+            raise UsageError("this step has a checkpoint already", where=path,
+                             do="resume from it, or remove the later ones: Checkpoints.cut(step)")  # fmt: skip
+
+    def _point(self) -> Path | None:
+        """Let best.json name the checkpoint with the lowest loss, which is found anew: a process may have died before
+        it could say so."""
+        pointer, losses = self.root / BEST, self._losses() if self.best else {}
+        if not losses:
+            pointer.unlink(missing_ok=True)
+            return None
+        path = min(losses, key=lambda path: (losses[path], step_of(path)))
+        value = {"checkpoint": path.name, "step": step_of(path), "loss": losses[path]}
+        if not pointer.is_file() or read_json(pointer) != value:
+            write_json(pointer, value)
+        return path
+
+    def _losses(self) -> dict[Path, float]:
+        found = {}
+        for path in self.all():
+            try:
+                loss = read_record(path).loss
+            except FileError:  # `newest` tells of it
+                continue
+            found |= {} if loss is None else {path: loss}
+        return found
+
+    def _remove(self, path: Path) -> None:
+        gone = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".removed", dir=self.root))
+        path.replace(gone)
+        flush(self.root)
+        shutil.rmtree(gone)
+
+    def _sweep(self) -> None:
+        """Remove what a process left that was killed: parts of new checkpoints, remains of old ones."""
+        for pattern in (".step-*.part", ".step-*.removed"):
+            for path in self.root.glob(pattern):
+                remove_free(path)
+        for path in self.root.glob(f".{BEST}.*.part"):
+            path.unlink(missing_ok=True)
+
+
+def step_of(path: Path) -> int:
+    """The step in a checkpoint's name."""
+    return int(path.name.removeprefix("step-"))

@@ -1,0 +1,98 @@
+"""The directory of a run: what lies in it, and that one training at a time writes there.
+
+    config.yaml      the whole configuration, as `mindport train` takes it
+    model/           the model converted, where it came in Hugging Face's format
+    data/            the tokens, as `mindport prepare` left them
+    metrics.jsonl    every step, measurement, sample and alarm
+    tensorboard/     the same for TensorBoard
+    checkpoints/     step-00000100/, …: each a MindPort directory
+    report.json      what came of it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from mindport.errors import FileError, UsageError, some
+
+LOCK = ".lock"
+KEPT = ("model", "data", LOCK)  # whoever uses them looks first whether they are the right ones
+RUN = ("config.yaml", "metrics.jsonl", "tensorboard", "checkpoints", "report.json")
+
+
+class RunDirectory:
+    """The paths in it."""
+
+    def __init__(self, out: Path | str) -> None:
+        self.path = Path(out)
+        self.config, self.metrics = self.path / "config.yaml", self.path / "metrics.jsonl"
+        self.tensorboard, self.checkpoints = self.path / "tensorboard", self.path / "checkpoints"
+        self.model, self.data, self.report = self.path / "model", self.path / "data", self.path / "report.json"
+
+    def has_run(self) -> bool:
+        """Whether a training was begun here."""
+        return self.config.exists() or self.checkpoints.exists()
+
+    def check_free(self, *, resume: bool, overwrite: bool) -> None:
+        """Stop before an earlier run, or something else, is written over.
+
+        Raises:
+            UsageError: a run is there, and nobody said what is to become of it; or both was said.
+            FileError: it is no directory, or one of something else.
+        """
+        if resume and overwrite:
+            raise UsageError("a run is either gone on with or replaced", got="--resume and --overwrite")
+        if self.path.exists() and not self.path.is_dir():
+            raise FileError("the run's directory is a file", where=self.path, do="name another one: --out DIR")
+        names = {path.name for path in self.path.iterdir()} if self.path.is_dir() else set()
+        foreign = sorted(name for name in names if name not in (*KEPT, *RUN) and not name.startswith("."))
+        if foreign and not self.has_run():
+            raise FileError("the run's directory holds something else", where=self.path, got=some(foreign),
+                            do="name another one: --out DIR")  # fmt: skip
+        if self.has_run() and not (resume or overwrite):
+            raise UsageError("a run is there already", where=self.path,
+                             do="--resume goes on with it, --overwrite begins again, --out DIR takes another place",
+                             )  # fmt: skip
+
+    def clear(self) -> None:
+        """Remove an earlier run; tokens and a converted model stay, and so does what is not ours."""
+        for path in map(self.path.joinpath, RUN):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for the time of the block; the system lets go when the process ends, however it does.
+
+        Raises:
+            UsageError: another training holds it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            self._lock(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError("another training writes to this directory", where=self.path,
+                             got=os.read(descriptor, 200).decode(errors="replace").strip(),
+                             do="wait for it, or name another place: --out DIR") from None  # fmt: skip
+        except OSError as error:
+            print(f"{self.path}: this disk knows no locks ({error}): nothing keeps a second training away",
+                  file=sys.stderr)  # fmt: skip
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
