@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mindport.results import Property, Result, verdict
+from mindport.results import Property, Result, plain, verdict
 from mindport.tables import Table
 
 Quantity = Literal["lr", "counted", "loss", "norm"]
@@ -185,12 +185,11 @@ class CurveReport(Result):
             return f"the schedule{_shifted(red)}"
         if red.quantity == "counted":
             return "other batches, or other labels in them"
-        step, moved = red.first_red or 0, self._moved
-        if step <= moved and red.quantity == "loss":
-            return "no weight has moved yet: the weights, the batch or the forward pass (`mindport verify` names it)"
-        if step <= moved:
-            parts = "how the parts of an accumulated step are weighted, or " * (self.accumulate > 1)
-            return f"no weight has moved yet: {parts}the gradients (`mindport verify --steps` names it)"
+        if (red.first_red or 0) <= self._moved:
+            parts = "how the parts of an accumulated step are weighted, " * (self.accumulate > 1)
+            names = {"loss": "the weights, the batch or the forward pass (`mindport verify` names it)",
+                     "norm": "the gradients (`mindport verify --steps` names them)"}  # fmt: skip
+            return f"no weight has moved yet: {parts}{names[red.quantity]}"
         if red.own and red.error <= max(red.own):
             return "float32 itself: torch is as far from its own course in float64"
         return "right until the weights had moved: the optimizer or the clipping (`mindport verify --steps` names it)"
@@ -262,8 +261,9 @@ class CurveReport(Result):
 
     def as_dict(self) -> dict[str, Any]:
         derived = {course.quantity: course for course in self.courses}
-        return {**super().as_dict(), "speed": self.speed, "memory_ratio": self.memory, "reading": self.reading(),
-                "limits": dict(LIMITS), "worst": {name: [c.worst, c.error] for name, c in derived.items()}}  # fmt: skip
+        return {**super().as_dict(), "speed": plain(self.speed), "memory_ratio": plain(self.memory),
+                "reading": self.reading(),
+                "limits": dict(LIMITS), "worst": {name: [c.worst, plain(c.error)] for name, c in derived.items()}}  # fmt: skip
 
 
 def _course(quantity: Quantity, ours: Ran, reference: Ran, exact: Ran | None) -> Course:
