@@ -6,7 +6,7 @@ import importlib.util
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mindport.config import read_config
@@ -15,12 +15,14 @@ from mindport.processes import ending, environment
 
 NEEDED = ("torch", "transformers")
 FORWARD, TRAINING = "mindport.parity.reference", "mindport.parity.reference_training"
+RUN = "mindport.parity.reference_run"
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "PYTHONUNBUFFERED": "1",
 }
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 FAILED = "reference-failed: "  # begins the last line of a process that failed, which says why
 
 
@@ -51,15 +53,39 @@ def run_reference(
         ConfigError: the configuration cannot go across.
         BackendError: torch or transformers is not installed, or the process failed; its last line is quoted.
     """
-    _needed()
+    check_frameworks()
     read_config(directory, allow, padded_vocab)  # what stops it is said here, once, before a process is started
     module = TRAINING if steps else FORWARD
     command = [sys.executable, "-m", module, "--model", str(directory), "--out", str(out)]
     command += ["--steps", str(steps)] * (steps > 0)
     command += ["--layers", str(layers)] * (layers is not None) + ["--overwrite"] * overwrite
-    command += [word for key in allow for word in ("--allow", key)]
-    command += [] if padded_vocab is None else ["--padded-vocab", str(padded_vocab)]
-    _finish(command, Path(directory), progress)
+    _finish([*command, *_known(allow, padded_vocab)], Path(directory), progress)
+    return Path(out)
+
+
+def run_beside(
+    directory: Path | str, out: Path | str, *, batches: Path, recipe: Path, threads: int, exact: bool = False,
+    progress: bool = True, allow: Sequence[str] = (), padded_vocab: int | None = None,
+) -> Path:  # fmt: skip
+    """Train a Hugging Face directory's own transformers class on recorded batches; see `reference_run`.
+
+    Args:
+        directory: the Hugging Face directory, with the weights to begin with.
+        out: the answer to write.
+        batches, recipe: what it is fed, and how it is trained, as `exchange` wrote them.
+        threads: that it computes with.
+        exact: do it all once more in float64.
+        progress: pass the process's messages on to stderr.
+        allow: unknown keys of config.json that the user knows to be harmless.
+        padded_vocab: rows of the embedding, where those beyond vocab_size are padding.
+
+    Raises:
+        BackendError: as in `run_reference`.
+    """
+    check_frameworks()
+    command = [sys.executable, "-m", RUN, "--model", str(directory), "--out", str(out), "--batches", str(batches)]
+    command += ["--recipe", str(recipe), *["--exact"] * exact, *_known(allow, padded_vocab)]
+    _finish(command, Path(directory), progress, dict.fromkeys(THREADS, str(threads)))
     return Path(out)
 
 
@@ -69,14 +95,20 @@ def make_tiny(names: Sequence[str], out: Path, *, progress: bool = True) -> None
     Raises:
         BackendError: as in `run_reference`.
     """
-    _needed()
+    check_frameworks()
     _finish([sys.executable, "-m", "mindport.parity.reference_tiny", "--out", str(out), *names], out, progress)
 
 
-def _finish(command: list[str], where: Path, progress: bool) -> None:
+def _known(allow: Sequence[str], padded_vocab: int | None) -> list[str]:
+    """What the user knows of a configuration, as arguments."""
+    padded = [] if padded_vocab is None else ["--padded-vocab", str(padded_vocab)]
+    return [*(word for key in allow for word in ("--allow", key)), *padded]
+
+
+def _finish(command: list[str], where: Path, progress: bool, settings: Mapping[str, str] | None = None) -> None:
     """Run a process of the reference to its end."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-                               env=environment(**OFFLINE))  # fmt: skip
+                               env=environment(**{**OFFLINE, **(settings or {})}))  # fmt: skip
     assert process.stderr is not None
     last = ""
     try:
@@ -105,7 +137,12 @@ def _reason(code: int, last: str) -> str:
     return last.removeprefix(FAILED) or "it said nothing"
 
 
-def _needed() -> None:
+def check_frameworks() -> None:
+    """Stop before any work where there is nothing to compare with.
+
+    Raises:
+        BackendError: torch or transformers is not installed.
+    """
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise BackendError(

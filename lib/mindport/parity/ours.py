@@ -91,6 +91,15 @@ def observe(directory: Path, reference: Trace, *, forward_only: bool = False, sa
     return trace
 
 
+def answers(directory: Path, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logits (B, T, V) of the converted model on ids (B, T), and the tokens with which it goes on after the start of
+    each row, as a trace of the reference has both."""
+    with modes() as switch:
+        switch(ms.PYNATIVE_MODE)
+        model = load_model(directory).set_train(False)
+        return model(Tensor(ids, ms.int32)).asnumpy(), _greedy(model, ids)
+
+
 def _whole(model: nn.Cell, watched: Mapping[str, Tap], ids: np.ndarray, trace: Trace) -> dict[str, tuple[Any, ...]]:
     """One run with hooks; keeps `out/` and returns what each cell was called with."""
     with _watch(model, watched) as (values, calls):

@@ -90,8 +90,13 @@ def settle() -> None:
     transformers.logging.disable_progress_bar()
 
 
-def load(directory: Path, dialect: Dialect, config: ModelConfig) -> Any:
+def load(directory: Path, dialect: Dialect, config: ModelConfig, attention: str = "eager") -> Any:
     """The family's class in float32, with the weights of the directory and the first layers of it.
+
+    Args:
+        directory: a Hugging Face directory.
+        dialect, config: what it holds.
+        attention: eager, whose values can be looked at, or sdpa, which is fast.
 
     Raises:
         MappingError: weights are missing or of another shape.
@@ -107,7 +112,7 @@ def load(directory: Path, dialect: Dialect, config: ModelConfig) -> Any:
         config=settings,
         state_dict=weights or None,
         dtype=torch.float32,
-        attn_implementation="eager",
+        attn_implementation=attention,
         local_files_only=True,
         output_loading_info=True,
     )
@@ -311,13 +316,14 @@ def main(argv: list[str] | None = None) -> int:
     return answer(parser("mindport.parity.reference", __doc__), record, argv)
 
 
-def parser(module: str, says: str) -> argparse.ArgumentParser:
-    """What every process of the reference is told."""
+def parser(module: str, says: str, traces: bool = True) -> argparse.ArgumentParser:
+    """What every process of the reference is told; those that leave a trace, which layers are in it besides."""
     made = argparse.ArgumentParser(prog=f"python -m {module}", description=says.splitlines()[0])
     made.add_argument("--model", dest="directory", type=Path, required=True, help="a Hugging Face directory")
-    made.add_argument("--out", type=Path, required=True, help="the trace to write, a directory")
-    made.add_argument("--layers", type=int, help="keep the first N layers")
-    made.add_argument("--overwrite", action="store_true", help="replace a trace that is there")
+    made.add_argument("--out", type=Path, required=True, help="what to write: a trace is a directory")
+    if traces:
+        made.add_argument("--layers", type=int, help="keep the first N layers")
+        made.add_argument("--overwrite", action="store_true", help="replace a trace that is there")
     made.add_argument("--allow", action="append", default=[], metavar="KEY", help="an unknown key to let pass")
     made.add_argument("--padded-vocab", type=int, metavar="N", help="rows of the embedding, where it is padded")
     return made

@@ -71,7 +71,7 @@ def layer(*, config: dict[str, Any], batch: int, tokens: int) -> Built:
 
 def step(
     *, config: dict[str, Any], batch: int, tokens: int, mode: str = "graph", overrides: Sequence[str] = (),
-    variants: Sequence[str] = (),
+    variants: Sequence[str] = (), tuned: bool = False,
 ) -> Built:  # fmt: skip
     """A training step of the whole model.
 
@@ -80,6 +80,7 @@ def step(
         mode: "graph"; "pynative"; or "jit", a compiled function called from PyNative.
         overrides: kernels that take their reference path.
         variants: names of other formulations, of `variants.VARIANTS`.
+        tuned: rows of fine-tuning, whose prompts and padding do not count.
     """
     ms.set_context(mode=MODES[mode])
     model = from_dict(config)
@@ -87,12 +88,13 @@ def step(
         for kernel in overrides:
             forced.enter_context(kernels.override(kernel, "reference"))
         train = _train_step(model, variants)
-    ids = Tensor(shapes.batch(batch, tokens, model.vocab_size))
+    rows = shapes.batch(batch, tokens, model.vocab_size)
+    ids, labels = Tensor(rows), Tensor(shapes.labels(rows, tuned))
     call = _jitted(train) if mode == "jit" else train
     losses: list[float] = []
 
     def run() -> None:
-        loss, *_ = call(ids, ids)
+        loss, *_ = call(ids, labels)
         losses.append(float(loss.asnumpy()))
         finish(train.trainable_params()[-1:])
 

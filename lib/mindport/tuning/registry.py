@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, tuple[str, type[Benchmark]]] = {
     "attention": ("attention", Benchmark),
     "layer": ("layer", Benchmark),
     "step": ("step", Benchmark),
+    "train": ("train", Benchmark),
     "knobs": ("knobs", Knobs),
     "convert": ("conversion", Benchmark),
 }

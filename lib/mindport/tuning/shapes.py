@@ -20,6 +20,7 @@ LEARNING_RATE, BETAS, EPSILON = 1e-3, (0.9, 0.95), 1e-8
 WEIGHT_DECAY = 0.1  # of matrices; norms and biases have none
 MAX_NORM = 1.0  # to which the gradients are clipped
 STEPS = 5  # whose losses are compared
+IGNORED = -100  # label of a token that does not count
 
 
 def gpt2(width: int, heads: int, *, layers: int, vocab_size: int, context: int) -> ModelConfig:
@@ -64,6 +65,8 @@ GPT2_STEP = Workload("GPT-2 step (4 layers, 512, V 8192), 4 × 256",
                      gpt2(512, 8, layers=4, vocab_size=8192, context=256), 4, 256)  # fmt: skip
 SMOLLM2_STEP = Workload("SmolLM2 step (6 layers, 576, 9/3 heads, V 49152), 1 × 512",
                         llama(576, 9, 3, 1536, layers=6, vocab_size=49152), 1, 512)  # fmt: skip
+SMOLLM2_WHOLE = Workload("SmolLM2-135M fine-tuned (30 layers, 576, 9/3 heads, V 49152), 2 × 256",
+                         llama(576, 9, 3, 1536, layers=30, vocab_size=49152), 2, 256)  # fmt: skip
 
 
 def quick(workload: Workload) -> Workload:
@@ -92,6 +95,16 @@ def weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
 def batch(workload_batch: int, tokens: int, vocab_size: int) -> np.ndarray:
     """Token ids (B, T), int32."""
     return _generator("ids").integers(0, vocab_size, (workload_batch, tokens), dtype=np.int32)
+
+
+def labels(ids: np.ndarray, tuned: bool) -> np.ndarray:
+    """The ids themselves, int32 (B, T); of fine-tuning −100 in each row's prompt, a fourth of it, and in its padding."""
+    if not tuned:
+        return ids
+    rows, tokens = ids.shape
+    ends = np.linspace(tokens, tokens // 2, rows).astype(int)[:, None]  # the first row is full
+    place = np.arange(tokens)
+    return np.where((place >= tokens // 4) & (place < ends), ids, IGNORED).astype(np.int32)
 
 
 def losses(found: Sequence[float]) -> dict[str, np.ndarray]:

@@ -71,8 +71,11 @@ def layer(*, config: dict[str, Any], batch: int, tokens: int) -> Built:
     return Built(run, values, _about())
 
 
-def step(*, config: dict[str, Any], batch: int, tokens: int, optimizer: str = "fused", compiled: bool = False) -> Built:
-    """A training step of the whole model; optimizer: AdamW "fused" or "foreach"."""
+def step(
+    *, config: dict[str, Any], batch: int, tokens: int, optimizer: str = "fused", compiled: bool = False,
+    tuned: bool = False,
+) -> Built:  # fmt: skip
+    """A training step of the whole model; optimizer: AdamW "fused" or "foreach"; tuned: as `ours.step` says."""
     model = from_dict(config)
     net = GPT(model, tokens)
     _fill(net, model)
@@ -81,8 +84,9 @@ def step(*, config: dict[str, Any], batch: int, tokens: int, optimizer: str = "f
     groups = [{"params": matrices, "weight_decay": shapes.WEIGHT_DECAY}, {"params": vectors, "weight_decay": 0.0}]
     same = {"lr": shapes.LEARNING_RATE, "betas": shapes.BETAS, "eps": shapes.EPSILON}
     adamw = torch.optim.AdamW(groups, **same, **{optimizer: True})
-    ids = torch.from_numpy(shapes.batch(batch, tokens, model.vocab_size)).long()
-    labels = F.pad(ids[:, 1:], (0, 1), value=-100)  # the next token; the last has none
+    rows = shapes.batch(batch, tokens, model.vocab_size)
+    ids, own = torch.from_numpy(rows).long(), torch.from_numpy(shapes.labels(rows, tuned)).long()
+    labels = F.pad(own[:, 1:], (0, 1), value=shapes.IGNORED)  # the next token; the last has none
     loss_of = torch.compile(net) if compiled else net
     losses: list[float] = []
 

@@ -1,0 +1,203 @@
+"""`mindport train CONFIG --beside-torch`: our training, then the same one in torch, and both curves held together.
+
+    ours     the trainer as it is, with a callback that keeps every batch, every step and the measurements
+    torch    a process of its own: transformers from the same weights, on those batches, by the same recipe
+
+The two run one after the other, each alone on the machine. Their speeds are of two moments therefore; `mindport bench
+train` times both in turn.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mindport import sources
+from mindport.config import ModelConfig
+from mindport.config.schema import count
+from mindport.errors import UsageError
+from mindport.files import write_json
+from mindport.machine import versions
+from mindport.measure import memory
+from mindport.parity.curves import CurveReport, Ran
+from mindport.parity.exchange import Fed, Rows, RunRecipe, read_answer, threads, write_fed, write_recipe
+from mindport.parity.launch import check_frameworks, run_beside
+from mindport.results import plain
+from mindport.training.callbacks import Callback
+from mindport.training.checkpoint import About, Snapshot
+from mindport.training.checkpoint.origin import read_origin
+from mindport.training.checkpoint.write import take, write_checkpoint
+from mindport.training.config import TrainConfig
+from mindport.training.data.batch import Batch
+from mindport.training.record import StepRecord
+from mindport.training.start import described_model
+from mindport.weights import convert
+from mindport.weights.manifest import NAME as MANIFEST
+
+if TYPE_CHECKING:
+    from mindport.training.trainer import Trainer
+
+ANSWER = "beside.json"
+TINY = 2_000_000  # parameters of a model for which float64 costs little
+Train = Callable[[TrainConfig, Callback], Any]  # runs a training, which calls the callback
+
+
+class Recorder(Callback):
+    """Keeps what a training was fed and what came of it.
+
+    Args:
+        aside: a folder, for the weights of a start from scratch.
+    """
+
+    def __init__(self, aside: Path) -> None:
+        self.aside = aside
+        self.fed: list[list[Rows]] = []
+        self.records: list[StepRecord] = []
+        self.held_out: list[float] = []
+        self.measured: list[Rows] = []
+        self.start: Path | None = None
+        self._saved = False
+        memory.reset_peak()
+        self.memory = (memory.peak(), memory.peak())
+
+    def on_start(self, run: Trainer) -> None:
+        """The weights, before they move."""
+        self.start = start_directory(run.config, run.model.get_parameters(), self.aside)
+
+    def on_batch(self, run: Trainer, batches: Sequence[Batch]) -> None:
+        """What a step takes; copies, since a pipeline may use its memory again."""
+        self.fed.append([(batch.ids.copy(), batch.labels.copy()) for batch in batches])
+
+    def on_step(self, run: Trainer, record: StepRecord) -> None:
+        """What it did. A checkpoint takes memory of its own, which torch's run does without: until then it counts."""
+        self.records.append(record)
+        if not self._saved:
+            self.memory = (self.memory[0], memory.peak())
+
+    def on_checkpoint(self, run: Trainer, step: int) -> None:
+        """From here on memory is no longer the training's alone."""
+        self._saved = True
+
+    def on_evaluation(self, run: Trainer, evaluation: Any) -> None:
+        """The first is from before, the last from after."""
+        self.held_out = [*self.held_out[:1], evaluation.loss]
+
+    def ran(self) -> Ran:
+        """Our side of the report."""
+        columns = {name: tuple(getattr(record, name) for record in self.records)
+                   for name in ("loss", "norm", "lr", "counted", "tokens", "seconds")}  # fmt: skip
+        return Ran(who="mindport, float32", **columns, held_out=tuple(self.held_out), memory=self.memory,
+                   threads=threads(), versions=versions())  # fmt: skip
+
+
+def beside_torch(
+    config: TrainConfig, *, exact: bool | None = None, progress: bool = True, train: Train | None = None
+) -> CurveReport:
+    """Train by a configuration, then do the same in transformers, and compare every step.
+
+    Args:
+        config: of the training; float32, without dropout. The answer is left in its directory, as beside.json.
+        exact: torch once more in float64, to see what float32 costs it; None: where the model is tiny.
+        progress: say the phases on stderr.
+        train: runs the training; None: the trainer.
+
+    Raises:
+        UsageError: the two could not be equal: dropout, or another precision.
+        BackendError: a framework is missing or refuses.
+    """
+    check_frameworks()
+    _, model = described_model(config)
+    check_comparable(config, model)
+    exact = count(model) <= TINY if exact is None else exact
+    with tempfile.TemporaryDirectory(prefix="mindport-beside-") as folder:
+        aside = Path(folder)
+        recorder = Recorder(aside)
+        (train or _train)(config, recorder)
+        report = compare_with_torch(recorder, config, model, aside, exact, progress)
+    write_json(Path(config.out) / ANSWER, plain(report.as_dict()))
+    return report
+
+
+def compare_with_torch(
+    recorder: Recorder, config: TrainConfig, model: ModelConfig, aside: Path, exact: bool = False, progress: bool = True
+) -> CurveReport:
+    """Do in transformers what was recorded, and hold the two together.
+
+    Args:
+        recorder: of a training from its first step on.
+        config: of that training.
+        model: that was trained.
+        aside: a folder for what the process is given.
+        exact: torch once more in float64.
+        progress: pass the process's messages on to stderr.
+
+    Raises:
+        BackendError: the process failed.
+    """
+    assert recorder.start is not None  # every training begins with on_start
+    told, measured = recipe_of(config), recorder.measured
+    if progress:
+        print(f"beside torch: {len(recorder.fed)} steps in transformers", file=sys.stderr)
+    answer = run_beside(
+        recorder.start, aside / "answer.json", batches=write_fed(aside / "fed.npz", Fed(recorder.fed, measured)),
+        recipe=write_recipe(aside / "recipe.json", told), threads=threads(), exact=exact, progress=False,
+        padded_vocab=model.padded_vocab,
+    )  # fmt: skip
+    reference, exactly, notes = read_answer(answer)
+    return CurveReport(
+        model=f"{config.model}, {config.start}", ours=recorder.ran(), reference=reference, exact=exactly,
+        recipe=told.as_dict(), accumulate=config.batch.accumulate, notes=notes,
+    )  # fmt: skip
+
+
+def check_comparable(config: TrainConfig, model: ModelConfig) -> None:
+    """Stop before the work where the two could not be equal.
+
+    Raises:
+        UsageError: dropout, or another precision than float32.
+    """
+    drawn = max(model.embd_pdrop, model.attn_pdrop, model.resid_pdrop) if config.dropout is None else config.dropout
+    if drawn:
+        raise UsageError("two frameworks never draw the same dropout", where="dropout", got=drawn, expected=0,
+                         do="--set dropout=0")  # fmt: skip
+    if config.precision.level != "O0":
+        raise UsageError("the curves are compared in float32", where="precision.level", got=config.precision.level,
+                         expected="O0", do="--set precision.level=O0")  # fmt: skip
+
+
+def recipe_of(config: TrainConfig) -> RunRecipe:
+    """What a configuration says of optimizer and schedule."""
+    told = config.optimizer
+    return RunRecipe(
+        steps=config.steps, lr=told.lr, betas=told.betas, eps=told.eps, weight_decay=told.weight_decay,
+        max_norm=told.max_norm, shape=config.schedule.shape, warmup=config.schedule.warmup,
+    )  # fmt: skip
+
+
+def start_directory(config: TrainConfig, weights: Any, aside: Path) -> Path:
+    """The Hugging Face directory of the weights that a training begins with.
+
+    The one that was named, where it is one: then the conversion is proved along with the training. Else it is made,
+    of a MindPort directory, or of the random weights themselves.
+    """
+    source = sources.resolve(config.model)
+    pretrained = config.start == "pretrained"
+    if pretrained and not (source / MANIFEST).is_file():
+        return source
+    if not pretrained:
+        origin, first = read_origin(source), aside / "first"
+        arrays = {weight.name: weight.asnumpy() for weight in weights if weight.requires_grad}
+        snapshot = Snapshot(0, arrays, {}, About({}, "", "", {}))
+        write_checkpoint(first, take(snapshot, None, origin.model), origin)
+        source = first
+    convert(source, aside / "start", to="huggingface", progress=False)
+    return aside / "start"
+
+
+def _train(config: TrainConfig, recorder: Callback) -> Any:
+    from mindport.training.trainer import Trainer
+
+    return Trainer(config, callbacks=(recorder,)).run()

@@ -1,0 +1,298 @@
+"""Two courses of the same training, step by step: NumPy only, neither framework is needed.
+
+A course that goes wrong says by where it begins what is wrong: the rate has nothing below it, the first loss has only
+weights and batch, the first norm the gradients; what is right until the weights have moved, is right but for the move.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from mindport.results import Property, Result, plain, verdict
+from mindport.tables import Table
+
+Quantity = Literal["lr", "counted", "loss", "norm"]
+LIMITS: dict[Quantity, float] = {"lr": 1e-6, "counted": 0.0, "loss": 1e-4, "norm": 1e-3}
+SAYS: dict[Quantity, str] = {"lr": "learning rate", "counted": "tokens that count", "loss": "loss", "norm": "norm"}
+SHOWN = 12  # steps of a long run that the table shows
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A training that one side has done.
+
+    Attributes:
+        who: made it.
+        loss, norm, lr, counted: of each step, as in `training.StepRecord`.
+        tokens, seconds: that went through the model in each step, and its wall time.
+        held_out: loss in nats on the same rows before and after; none where nothing was held out.
+        memory: megabytes before the model was made, and at the peak.
+        threads: it computed with.
+        versions: of its packages.
+    """
+
+    who: str
+    loss: tuple[float, ...]
+    norm: tuple[float, ...]
+    lr: tuple[float, ...]
+    counted: tuple[int, ...]
+    tokens: tuple[int, ...] = ()
+    seconds: tuple[float, ...] = ()
+    held_out: tuple[float, ...] = ()
+    memory: tuple[float, ...] = ()
+    threads: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second, the median over the steps; the first, in which graphs are compiled, is left out."""
+        timed = [n / s for n, s in zip(self.tokens[1:], self.seconds[1:], strict=True) if s > 0]
+        return statistics.median(timed) if timed else math.nan
+
+    @property
+    def growth(self) -> float:
+        """Megabytes that model and training took."""
+        return self.memory[1] - self.memory[0] if self.memory else math.nan
+
+
+@dataclass(frozen=True)
+class Course:
+    """One quantity over all steps.
+
+    Attributes:
+        quantity: which.
+        ours, reference: its values.
+        errors: how far apart; of norms over the reference's, of rates over the largest.
+        own: the same between torch in float32 and in float64, where that was asked for.
+        limit: for each error.
+    """
+
+    quantity: Quantity
+    ours: tuple[float, ...]
+    reference: tuple[float, ...]
+    errors: tuple[float, ...]
+    own: tuple[float, ...]
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        return all(error <= self.limit for error in self.errors)
+
+    @property
+    def worst(self) -> int:
+        """The step, counted from 1, whose error is largest; one that is not a number is larger than all."""
+        return max(range(len(self.errors)), key=lambda n: (math.isnan(self.errors[n]), self.errors[n])) + 1
+
+    @property
+    def error(self) -> float:
+        return self.errors[self.worst - 1]
+
+    @property
+    def first_red(self) -> int | None:
+        """The first step, counted from 1, that is beyond the limit."""
+        return next((n for n, error in enumerate(self.errors, 1) if not error <= self.limit), None)
+
+    @property
+    def figure(self) -> str:
+        own = f"; torch itself {max(self.own):.1e} from float64" if self.own else ""
+        return f"{self.error:.1e} at step {self.worst}{own} (limit {self.limit:.0e})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveReport(Result):
+    """Our training beside torch's: the same weights, batches, optimizer and schedule.
+
+    Attributes:
+        model: what was trained.
+        ours, reference: both trainings.
+        exact: torch's in float64, where that was asked for.
+        recipe: optimizer, schedule and number of steps.
+        accumulate: passes of a step.
+        notes: what is to be known of the reference.
+        device: MindSpore's.
+    """
+
+    model: str
+    ours: Ran
+    reference: Ran
+    exact: Ran | None
+    recipe: dict[str, Any]
+    accumulate: int
+    notes: tuple[str, ...] = ()
+    device: str = "CPU"
+
+    @cached_property
+    def courses(self) -> tuple[Course, ...]:
+        """From the bottom to the top: within a step, what stands on a red one is red because of it."""
+        return tuple(_course(quantity, self.ours, self.reference, self.exact) for quantity in LIMITS)
+
+    def course(self, quantity: Quantity) -> Course:
+        """One of them."""
+        return next(course for course in self.courses if course.quantity == quantity)
+
+    @property
+    def steps(self) -> int:
+        return len(self.reference.loss)
+
+    @property
+    def held_out_error(self) -> float:
+        """The larger difference, before or after, of the losses on held-out text; 0 where nothing was held out."""
+        pairs = zip(self.ours.held_out, self.reference.held_out, strict=True)
+        return max((_number(abs(ours - its)) for ours, its in pairs), default=0.0)
+
+    @property
+    def ok(self) -> bool:
+        return all(course.ok for course in self.courses) and self.held_out_error <= LIMITS["loss"]
+
+    @property
+    def first_red(self) -> Course | None:
+        """The lowest course of the first step at which any is beyond its limit."""
+        red = [course for course in self.courses if course.first_red is not None]
+        return min(red, key=lambda course: course.first_red or 0) if red else None
+
+    @property
+    def speed(self) -> float:
+        """Our tokens a second over torch's."""
+        return self.ours.rate / self.reference.rate
+
+    @property
+    def memory(self) -> float:
+        """Our growth of memory over torch's."""
+        return self.ours.growth / self.reference.growth
+
+    def headline(self) -> str:
+        beside = f"{self.speed:.2f} × its tokens a second, {self.memory:.2f} × its memory"
+        if red := self.first_red:
+            said = f"{SAYS[red.quantity]} leaves torch's course at step {red.first_red}: {red.figure}"
+            return f"{said}; {self.reading()}; {beside}"
+        if not self.ok:
+            return f"the losses on held-out text are {self.held_out_error:.1e} apart (limit {LIMITS['loss']:.0e})"
+        return f"{self.steps} steps go the way of torch: losses within {self.course('loss').figure}; {beside}"
+
+    def reading(self) -> str:
+        """Where to look, by the step and the quantity that are red first; nothing where none is."""
+        red = self.first_red
+        if red is None:
+            return ""
+        if red.quantity == "lr":
+            return f"the schedule{_shifted(red)}"
+        if red.quantity == "counted":
+            return "other batches, or other labels in them"
+        if (red.first_red or 0) <= self._moved:
+            parts = "how the parts of an accumulated step are weighted, " * (self.accumulate > 1)
+            names = {"loss": "the weights, the batch or the forward pass (`mindport verify` names it)",
+                     "norm": "the gradients (`mindport verify --steps` names them)"}  # fmt: skip
+            return f"no weight has moved yet: {parts}{names[red.quantity]}"
+        if red.own and red.error <= max(red.own):
+            return "float32 itself: torch is as far from its own course in float64"
+        return "right until the weights had moved: the optimizer or the clipping (`mindport verify --steps` names it)"
+
+    @property
+    def _moved(self) -> int:
+        """The first step that moves the weights: losses up to it are of the first weights."""
+        return next((n for n, lr in enumerate(self.reference.lr, 1) if lr), self.steps)
+
+    def tables(self) -> tuple[Table, ...]:
+        tables = (self._verdicts(), self._sides(), self._held_out(), self._steps(), self._notes())
+        return tuple(table for table in tables if table.rows)
+
+    def _verdicts(self) -> Table:
+        rows = [
+            (SAYS[c.quantity], c.error, c.worst, c.limit, max(c.own) if c.own else None, _state(c.ok))
+            for c in self.courses
+        ]  # fmt: skip
+        columns = ("at every step", "largest difference", "at step", "limit", "torch from float64", "state")
+        return Table(f"{self.steps} steps beside torch", columns, rows)
+
+    def _sides(self) -> Table:
+        rows = [
+            (ran.who, ran.rate, ran.growth, ran.memory[1] if ran.memory else None, ran.threads, sum(ran.seconds))
+            for ran in (self.ours, self.reference)
+        ]  # fmt: skip
+        rows.append(("ours / torch", self.speed, self.memory, None, None, None))
+        columns = ("who", "tokens a second", "memory, MB", "peak, MB", "threads", "seconds, all steps")
+        return Table("side by side, one after the other: `mindport bench train` times them in turn", columns, rows)
+
+    def _held_out(self) -> Table:
+        rows = [(ran.who, *(x for loss in ran.held_out for x in (f"{loss:.6f}", f"{math.exp(loss):.4f}")))
+                for ran in (self.ours, self.reference) if ran.held_out]  # fmt: skip
+        columns = ("who", "loss before", "perplexity before", "loss after", "perplexity after")
+        return Table("held-out text", columns, rows)
+
+    def _steps(self) -> Table:
+        """Some of the steps, evenly; the JSON has all."""
+        loss, norm = self.course("loss"), self.course("norm")
+        shown = sorted({*np.linspace(0, self.steps - 1, SHOWN).round().astype(int).tolist(), loss.worst - 1})
+        rows = [
+            (n + 1, f"{loss.ours[n]:.6f}", f"{loss.reference[n]:.6f}", loss.errors[n], f"{norm.ours[n]:.5g}",
+             f"{norm.reference[n]:.5g}", norm.errors[n], f"{self.ours.lr[n]:.4g}")
+            for n in shown
+        ]  # fmt: skip
+        columns = ("step", "loss", "torch", "apart", "norm", "torch's", "apart, relative", "rate")
+        return Table("step by step", columns, rows)
+
+    def _notes(self) -> Table:
+        return Table("to be known", ("note",), [(note,) for note in self.notes])
+
+    def properties(self) -> tuple[Property, ...]:
+        how = f"{self.steps} steps of {self.model}: the same weights, batches, optimizer and schedule in transformers"
+        lines = [
+            verdict(f"a training's {SAYS[course.quantity]} at every step", course.ok, how, course.figure, self.device)
+            for course in self.courses if course.quantity != "counted"
+        ]  # fmt: skip
+        if self.ours.held_out:
+            (before, after), error = self.ours.held_out, self.held_out_error
+            figure = f"perplexity {math.exp(before):.3f} → {math.exp(after):.3f}, losses within {error:.1e}"
+            lines.append(verdict("held-out text before and after", error <= LIMITS["loss"], how, figure, self.device))
+        return tuple(lines)
+
+    def plot_data(self) -> dict[str, dict[str, tuple[float, ...]]]:
+        """Series by name, a value for each step: of both losses, and of how far they are apart."""
+        loss = self.course("loss")
+        apart = {"ours from torch": loss.errors} | ({"torch from float64": loss.own} if loss.own else {})
+        return {"loss": {"ours": loss.ours, "torch": loss.reference}, "apart": apart}
+
+    def as_dict(self) -> dict[str, Any]:
+        derived = {course.quantity: course for course in self.courses}
+        return {**super().as_dict(), "speed": plain(self.speed), "memory_ratio": plain(self.memory),
+                "reading": self.reading(),
+                "limits": dict(LIMITS), "worst": {name: [c.worst, plain(c.error)] for name, c in derived.items()}}  # fmt: skip
+
+
+def _course(quantity: Quantity, ours: Ran, reference: Ran, exact: Ran | None) -> Course:
+    mine, its = getattr(ours, quantity), getattr(reference, quantity)
+    own = _apart(quantity, its, getattr(exact, quantity)) if exact else ()
+    return Course(quantity, mine, its, _apart(quantity, mine, its), own, LIMITS[quantity])
+
+
+def _apart(quantity: Quantity, x: Sequence[float], y: Sequence[float]) -> tuple[float, ...]:
+    mine, its = np.array(x, np.float64), np.array(y, np.float64)
+    scale: Any = {"norm": np.abs(its), "lr": np.abs(its).max(initial=0.0)}.get(quantity, 1.0)
+    with np.errstate(all="ignore"):
+        return tuple((np.abs(mine - its) / np.where(scale == 0, 1.0, scale)).tolist())
+
+
+def _shifted(course: Course) -> str:
+    """Whether a course is the other's, some steps earlier or later."""
+    ours, its = np.array(course.ours), np.array(course.reference)
+    near = course.limit * np.abs(its).max()
+    if len(its) > 1 and np.all(np.abs(ours[:-1] - its[1:]) <= near):
+        return ", which is a step ahead"
+    if len(its) > 1 and np.all(np.abs(ours[1:] - its[:-1]) <= near):
+        return ", which is a step behind"
+    return ""
+
+
+def _number(error: float) -> float:
+    return math.inf if math.isnan(error) else error
+
+
+def _state(ok: bool) -> str:
+    return "pass" if ok else "failed"
