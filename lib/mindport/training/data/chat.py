@@ -95,6 +95,14 @@ def read_template(model: Path, tokens: dict[str, str]) -> ChatTemplate:
         raise FileError("the chat template is not valid", where=where, got=error) from None
 
 
+def has_template(model: Path) -> bool:
+    """Whether a model's directory has a chat template."""
+    try:
+        return bool(_source(model))
+    except FileError:
+        return False
+
+
 def _source(model: Path) -> tuple[str, Path]:
     own, config = model / "chat_template.jinja", model / "tokenizer_config.json"
     if own.is_file():
