@@ -1,4 +1,4 @@
-"""The peak of this process's resident memory, from a moment on."""
+"""This process's memory: now, and at its peak from a moment on."""
 
 from __future__ import annotations
 
@@ -20,6 +20,21 @@ def reset_peak() -> None:
 def peak() -> float:
     """Megabytes (1e6) at the peak: VmHWM, or `ru_maxrss` where there is no /proc."""
     if STATUS.is_file():
-        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024 / 1e6
+        return _status("VmHWM")
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+
+
+def resident() -> float:
+    """Megabytes (1e6) of this process in memory now; its peak where there is no /proc."""
+    return _status("VmRSS") if STATUS.is_file() else peak()
+
+
+def swapped() -> float:
+    """Megabytes (1e6) of this process that are swapped out; 0 where there is no /proc."""
+    return _status("VmSwap") if STATUS.is_file() else 0.0
+
+
+def _status(name: str) -> float:
+    """A line of /proc/self/status, which counts in KiB; 0 where the kernel leaves it out."""
+    lines = (line.split() for line in STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
+    return next((int(words[1]) * 1024 / 1e6 for words in lines), 0.0)

@@ -7,7 +7,8 @@ from mindport.model.gpt import GPT
 from mindport.model.kernels import choices_table
 from mindport.model.load import load_model
 from mindport.model.loss import NextTokenLoss
+from mindport.model.precision import Precision, precision_table
 
-__all__ = ["GPT", "NextTokenLoss", "choices_table", "greedy", "load_model"]
+__all__ = ["GPT", "NextTokenLoss", "Precision", "choices_table", "greedy", "load_model", "precision_table"]
 
 settle()

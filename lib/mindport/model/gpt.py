@@ -1,6 +1,7 @@
 """One GPT for every configuration: read it from top to bottom.
 
     Linear · Embedding · LayerNorm · RMSNorm      the pieces that hold parameters
+    Wide                                          what is computed in float32 where the rest is in half
     Rotary                                        positions → cos, sin
     Attention · MLP · Block                       one layer, pre-normalised: x + attn(norm(x)), x + mlp(norm(x))
                                                   (or side by side: x + attn(norm(x)) + mlp(norm(x)))
@@ -12,6 +13,8 @@ K key/value heads, D head_dim, R its rotated part. Cells and parameters are name
 Decoding with a cache needs no other cells: `GPT.inputs`, `Attention.heads` (q, k, v with positions applied),
 `Attention.attend` (takes keys longer than the queries, with an offset), `Attention.merge` and `GPT.outputs` are the
 joints; `construct` is what they come to for a whole sequence.
+
+A cell's `precision` says what it computes in, a row for each thing: (what, computed in, handed on in, why).
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ from mindspore import Tensor, nn, ops
 from mindport.config.model_config import ModelConfig
 from mindport.errors import UsageError
 from mindport.model import kernels
-from mindport.model.parameters import Parameters, Source, fresh
+from mindport.model.dropout import Dropout
+from mindport.model.parameters import DTYPES, Parameters, Source, fresh
+from mindport.model.precision import Precision
 from mindport.model.rope import inverse_frequencies
 
 
@@ -38,10 +43,21 @@ class Linear(nn.Cell):
             self.weight = params("weight")  # (out, in)
         if self.has_bias:
             self.bias = params("bias")  # (out,)
-        self.linear = kernels.linear(bias=self.has_bias, dtype=params.dtype)
+        self.linear = kernels.linear(bias=self.has_bias, dtype=params.products)
+        self.rounds = params.products != params.dtype
+        self.narrow, self.stream = DTYPES[params.products], DTYPES[params.stream]
+        self.precision = (("linear maps", params.products, params.stream, "nearly all of the time, and of the gain"),)
 
     def construct(self, x: Tensor) -> Tensor:
+        if self.rounds:
+            return self.rounded(x)
         return self.linear(x, self.weight, self.bias) if self.has_bias else self.linear(x, self.weight)
+
+    def rounded(self, x: Tensor) -> Tensor:
+        """The product in half; the gradients of weight and bias come back in float32."""
+        x, weight = x.astype(self.narrow), self.weight.astype(self.narrow)
+        y = self.linear(x, weight, self.bias.astype(self.narrow)) if self.has_bias else self.linear(x, weight)
+        return y.astype(self.stream)
 
 
 class Embedding(nn.Cell):
@@ -52,10 +68,32 @@ class Embedding(nn.Cell):
         self.weight = params("weight")  # (rows, d)
         self.gather, self.scaled = ops.Gather(), scale != 1.0
         self.scale = Tensor(scale, self.weight.dtype)  # rounded to the weights' precision, as the reference does
+        self.mixed, self.stream = params.mixed, DTYPES[params.stream]
+        self.precision = (("embeddings", params.dtype, params.stream, "rows are copied, which costs nothing"),)
 
     def construct(self, index: Tensor) -> Tensor:
         x = self.gather(self.weight, index, 0)  # (…) → (…, d)
-        return x * self.scale if self.scaled else x
+        x = x * self.scale if self.scaled else x
+        return x.astype(self.stream) if self.mixed else x
+
+
+class Wide(nn.Cell):
+    """A kernel in float32 amid a stream in half."""
+
+    def __init__(self, kernel: nn.Cell, stream: str) -> None:
+        super().__init__()
+        self.kernel, self.float32, self.stream = kernel, ms.float32, DTYPES[stream]
+
+    def construct(self, *inputs: Tensor) -> Tensor:
+        return self.kernel(*[each.astype(self.float32) for each in inputs]).astype(self.stream)
+
+
+def wide(kernel: nn.Cell, params: Parameters) -> nn.Cell:
+    """The kernel as it is where the stream is in the parameters' precision."""
+    return Wide(kernel, params.stream) if params.mixed else kernel
+
+
+NORMED = "the square of 256 is more than float16 holds"
 
 
 class LayerNorm(nn.Cell):
@@ -64,7 +102,8 @@ class LayerNorm(nn.Cell):
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
         self.weight, self.bias = params("weight"), params("bias")  # (d,), (d,)
-        self.norm = kernels.layer_norm(eps=config.norm_eps, dtype=params.dtype)
+        self.norm = wide(kernels.layer_norm(eps=config.norm_eps, dtype=params.dtype), params)
+        self.precision = (("norms", params.dtype, params.stream, NORMED),)
 
     def construct(self, x: Tensor) -> Tensor:
         return self.norm(x, self.weight, self.bias)
@@ -76,7 +115,9 @@ class RMSNorm(nn.Cell):
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
         self.weight = params("weight")  # (d,)
-        self.norm = kernels.rms_norm(eps=config.norm_eps, offset=config.norm_offset, dtype=params.dtype)
+        norm = kernels.rms_norm(eps=config.norm_eps, offset=config.norm_offset, dtype=params.dtype)
+        self.norm = wide(norm, params)
+        self.precision = (("norms", "float32", params.stream, NORMED),)
 
     def construct(self, x: Tensor) -> Tensor:
         return self.norm(x, self.weight)
@@ -96,6 +137,7 @@ class Rotary(nn.Cell):
         self.by_length = rope.by_length
         self.at_length = ops.constexpr(lambda length: Tensor(inverse_frequencies(rope, rotated, length)[0]))
         self.cos, self.sin, self.float32 = ops.Cos(), ops.Sin(), ms.float32
+        self.precision = (("angles", "float32", "float32", "float16 has no odd position beyond 2048"),)
 
     def construct(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Positions (B or 1, T) in a sequence of `length` tokens → twice (B or 1, T, R/2)."""
@@ -120,18 +162,26 @@ class Attention(nn.Cell):
             self.k_norm = NORMS[config.norm](config, params / "k_norm")
         self.rotary = config.position == "rope"
         if self.rotary:
-            self.rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim, dtype=params.dtype)
+            rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim, dtype=params.dtype)
+            self.rotate = wide(rotate, params)
         self.attend = kernels.attention(
             heads=config.num_attention_heads,
             kv_heads=config.num_key_value_heads,
             head_dim=config.head_dim,
             scale=score_scale(config, layer),
             dropout=config.attn_pdrop,
-            dtype=params.dtype,
+            dtype=params.products,
             window=config.window[layer] if config.window else None,
             upcast=config.upcast_attention,
+            place=params.counter.place() if config.attn_pdrop > 0 and params.counter else None,
         )
-        self.dropout = nn.Dropout(p=config.resid_pdrop)
+        self.dropout = Dropout(config.resid_pdrop, params.counter)
+        self.rounds, self.narrow = params.products != params.stream, DTYPES[params.products]
+        self.precision = (
+            ("scores and weighted sums", params.products, params.products, "products of matrices, as the linear maps"),
+            ("softmax", "float32", params.products, "scores of 11 and more overflow float16 as exponentials"),
+            *((("rotation", params.dtype, params.stream, "two products cancel, digits are lost"),) * self.rotary),
+        )
 
     def construct(self, x: Tensor, cos: Any = None, sin: Any = None) -> Tensor:
         q, k, v = self.heads(x, cos, sin)
@@ -144,7 +194,7 @@ class Attention(nn.Cell):
             q, k = self.q_norm(q), self.k_norm(k)
         if self.rotary:
             q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
-        return q, k, v
+        return (q.astype(self.narrow), k.astype(self.narrow), v.astype(self.narrow)) if self.rounds else (q, k, v)
 
     def split(self, x: Tensor) -> Tensor:
         """(B, T, heads·D) → (B, T, heads, D)."""
@@ -171,8 +221,9 @@ class MLP(nn.Cell):
             self.gate = Linear(params / "gate")  # d → f
         self.up = Linear(params / "up")  # d → f
         self.down = Linear(params / "down")  # f → d
-        self.act = (kernels.gated if self.gated else kernels.activation)(config.hidden_act, params.dtype)
-        self.dropout = nn.Dropout(p=config.resid_pdrop)
+        self.act = wide((kernels.gated if self.gated else kernels.activation)(config.hidden_act, params.dtype), params)
+        self.dropout = Dropout(config.resid_pdrop, params.counter)
+        self.precision = (("activations", params.dtype, params.stream, "a slope is inf · 0 where a square overflows"),)
 
     def construct(self, x: Tensor) -> Tensor:
         hidden = self.act(self.gate(x), self.up(x)) if self.gated else self.act(self.up(x))
@@ -189,6 +240,7 @@ class Block(nn.Cell):
         self.norm2 = NORMS[config.norm](config, params / "norm2")
         self.mlp = MLP(config, params / "mlp")
         self.parallel = config.parallel_residual
+        self.precision = (("residual sums", params.stream, params.stream, "two a layer, read by every later one"),)
 
     def construct(self, x: Tensor, cos: Any = None, sin: Any = None) -> Tensor:
         after = x + self.attn(self.norm1(x), cos, sin)
@@ -201,23 +253,35 @@ class GPT(nn.Cell):
     Args:
         config: the model.
         source: the values of its parameters; random ones to train from when absent (`parameters.fresh`).
-        dtype: of the parameters and of the computation.
+        dtype: of the parameters and, but for mixed precision, of the computation.
+        precision: what is computed in half although the parameters are float32; None for nothing.
+        seed: of the dropout's random numbers.
+
+    Attributes:
+        counter: what a training calls before each forward pass, so that dropout drops others (`dropout.Counter`);
+            None when the configuration drops nothing. It is no part of the forward pass, and none of the cells.
 
     Raises:
         MappingError: a shape of `source` is not the configuration's.
+        UsageError: mixed precision of parameters that are not float32.
     """
 
-    def __init__(self, config: ModelConfig, source: Source | None = None, dtype: str = "float32") -> None:
+    def __init__(
+        self, config: ModelConfig, source: Source | None = None, dtype: str = "float32",
+        precision: Precision | None = None, seed: int = 0,
+    ) -> None:  # fmt: skip
         super().__init__()
-        params = Parameters(config, source or fresh(config), dtype)
-        self.config = config
+        params = Parameters(config, source or fresh(config), dtype, precision, seed)
+        self.config, self.mixed = config, params.mixed
+        self.__dict__["counter"] = params.counter
+        self.precision = (("logits and loss", params.products, "float32", "the loss adds up one number a token"),)
         self.learned, self.context = config.position == "learned", config.max_position_embeddings
         self.embed = Embedding(params / "embed", config.embedding_scale)  # (V, d)
         if self.learned:
             self.position = Embedding(params / "position")  # (t, d)
         else:
             self.rotary = Rotary(config)
-        self.dropout = nn.Dropout(p=config.embd_pdrop)
+        self.dropout = Dropout(config.embd_pdrop, params.counter)
         layers = range(config.num_hidden_layers)
         self.blocks = nn.CellList([Block(config, i, params / "blocks" / i) for i in layers])
         self.norm = NORMS[config.norm](config, params / "norm")
@@ -244,13 +308,22 @@ class GPT(nn.Cell):
         x = self.embed(ids)
         if not self.learned:
             cos, sin = self.rotary(positions, length)
-            return self.dropout(x), cos.astype(x.dtype), sin.astype(x.dtype)
+            return self.dropout(x), *((cos, sin) if self.mixed else (cos.astype(x.dtype), sin.astype(x.dtype)))
         self.check_length(length, self.context)
         return self.dropout(x + self.position(positions)), None, None
 
     def outputs(self, x: Tensor) -> Tensor:
         """Final norm and head: (B, T, d) → logits (B, T, V)."""
         return self.head(self.norm(x)).astype(self.float32)
+
+    def recompute_blocks(self) -> GPT:
+        """Keep what goes from block to block only, and compute each block again for its gradient; gives the model.
+
+        On a CPU this saves memory in PyNative mode only (`mindport bench recompute`).
+        """
+        for block in self.blocks:
+            block.recompute()
+        return self
 
 
 def check_length(length: int, context: int) -> bool:

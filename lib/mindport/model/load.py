@@ -11,9 +11,11 @@ import numpy as np
 
 from mindport.config import ModelConfig
 from mindport.config.schema import shapes
-from mindport.errors import BackendError, MappingError, UsageError, some
+from mindport.errors import MappingError, UsageError, some
+from mindport.model.dropout import with_dropout
 from mindport.model.gpt import GPT
 from mindport.model.parameters import Source
+from mindport.model.precision import Precision, check_device
 from mindport.weights import load
 from mindport.weights.manifest import read_manifest
 
@@ -25,6 +27,9 @@ def load_model(
     dtype: str = "float32",
     layers: int | None = None,
     mode: Literal["pynative", "graph"] | None = None,
+    precision: Precision | None = None,
+    dropout: float | None = None,
+    seed: int = 0,
 ) -> GPT:
     """The model of a MindPort directory, ready to compute.
 
@@ -36,6 +41,9 @@ def load_model(
         dtype: of the model: float32 (what is verified here), float16, or bfloat16 (no product of it on a CPU).
         layers: keep only the first so many layers.
         mode: sets MindSpore's execution mode for the whole process; None leaves it as it is.
+        precision: what a training computes in, on float32 weights; None: all in `dtype`.
+        dropout: one probability in place of the configuration's own.
+        seed: of the dropout's random numbers.
 
     Raises:
         FileError: the directory is not a MindPort directory, or a file of it is damaged.
@@ -45,10 +53,9 @@ def load_model(
     """
     if mode is not None:
         _set_mode(mode)
-    if dtype == "bfloat16" and ms.get_context("device_target") == "CPU":
-        raise BackendError("MindSpore has no bfloat16 matrix product on a CPU", got=dtype, expected="float32")
-    config = first_layers(read_manifest(Path(directory)).model, layers)
-    return GPT(config, source_of(load(directory, names=list(shapes(config))), config), dtype)
+    check_device(dtype)
+    config = with_dropout(first_layers(read_manifest(Path(directory)).model, layers), dropout)
+    return GPT(config, source_of(load(directory, names=list(shapes(config))), config), dtype, precision, seed)
 
 
 def first_layers(config: ModelConfig, layers: int | None) -> ModelConfig:

@@ -20,6 +20,8 @@ from mindspore import Parameter, Tensor
 from mindport.config.model_config import ModelConfig
 from mindport.config.schema import shapes
 from mindport.errors import MappingError, UsageError, some
+from mindport.model.dropout import Counter, drops
+from mindport.model.precision import Precision
 
 Source = Callable[[str, tuple[int, ...]], np.ndarray]  # (hub name, shape) -> values
 
@@ -27,12 +29,26 @@ DTYPES = {"float32": ms.float32, "float16": ms.float16, "bfloat16": ms.bfloat16}
 
 
 class Parameters:
-    """Makes the parameters of one configuration, each exactly once."""
+    """Makes the parameters of one configuration, each exactly once, and tells the cells what else they have in common.
 
-    def __init__(self, config: ModelConfig, source: Source, dtype: str = "float32") -> None:
+    Attributes:
+        dtype: of the parameters.
+        products: of what goes into products of matrices.
+        stream: of what goes from cell to cell.
+        mixed: whether the stream is narrower than the parameters.
+        counter: where random numbers come from; None when nothing is dropped.
+    """
+
+    def __init__(
+        self, config: ModelConfig, source: Source, dtype: str = "float32", precision: Precision | None = None,
+        seed: int = 0,
+    ) -> None:  # fmt: skip
         if dtype not in DTYPES:
             raise UsageError("the model has no such dtype", got=dtype, expected=", ".join(DTYPES))
         self.source, self.dtype, self.prefix = source, dtype, ""
+        self.products, self.stream = _computed(dtype, precision or Precision())
+        self.mixed = self.stream != dtype
+        self.counter = Counter(seed) if drops(config) else None
         self.left = shapes(config)  # shared by every scope
 
     def __truediv__(self, part: str | int) -> Parameters:
@@ -68,6 +84,16 @@ class Parameters:
         """
         if self.left:
             raise MappingError("the model has no cell for these parameters", got=some(self.left))
+
+
+def _computed(dtype: str, precision: Precision) -> tuple[str, str]:
+    """The dtypes of products and of the stream."""
+    if precision.level == "O0":
+        return dtype, dtype
+    if dtype != "float32":
+        raise UsageError("mixed precision keeps float32 weights", got=f"{precision.level} on {dtype}",
+                         expected="dtype='float32' and a level, or another dtype and O0")  # fmt: skip
+    return precision.products, precision.stream
 
 
 def fresh(config: ModelConfig, seed: int = 0) -> Source:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mindspore as ms
 from mindspore import Tensor, nn, ops
 
@@ -14,8 +16,9 @@ EPS = 1e-6  # torch's
 class ClipNorm(nn.Cell):
     """gradients → (norm, scale), two scalars: min(1, max_norm / (norm + 1e-6)) as in torch's `clip_grad_norm_`.
 
-    The gradients themselves stay as they are, so that whoever reads them next can multiply on the way. A norm that
-    is not a number makes a scale that is not one either.
+    The gradients themselves stay as they are, so that whoever reads them next can multiply on the way. Sums and scaled
+    gradients come with what they are to be divided by: the norm is then that of the quotients, and the scale divides
+    as well. A norm that is not a number makes a scale that is not one either.
 
     Args:
         max_norm: the limit; without one the norm is still measured, and the scale is 1.
@@ -31,9 +34,16 @@ class ClipNorm(nn.Cell):
         self.max_norm, self.eps, self.one = max_norm, EPS, Tensor(1.0, ms.float32)
         self.norm, self.where = kernels.global_norm(), ops.where
 
-    def construct(self, gradients: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    def construct(self, gradients: tuple[Tensor, ...], divisor: Any = None) -> tuple[Tensor, Tensor]:
         norm = self.norm(gradients)
+        if divisor is None:
+            return norm, self.within(norm)
+        norm = norm / divisor
+        return norm, self.within(norm) / divisor
+
+    def within(self, norm: Tensor) -> Tensor:
+        """What brings this norm within the limit."""
         if self.max_norm is None:
-            return norm, self.one
+            return self.one
         scale = self.max_norm / (norm + self.eps)
-        return norm, self.where(scale > 1.0, self.one, scale)  # not a minimum, which may lose NaN
+        return self.where(scale > 1.0, self.one, scale)  # not a minimum, which may lose NaN

@@ -21,7 +21,14 @@ from mindport.training import strict_yaml
 from mindport.training.config import TrainConfig
 from mindport.training.config_checks import check
 from mindport.training.config_values import (
-    Field, field_at, fields, from_dict, leaves, to_dict, value_of, with_value, within,
+    Field,
+    field_at,
+    fields,
+    from_dict,
+    leaves,
+    to_dict,
+    value_of,
+    with_value,
 )  # fmt: skip
 
 PATHS = ("model", "out", "data.train", "data.held_out", "data.directory")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 
 import mindspore as ms
 from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
@@ -17,11 +18,20 @@ def is_matrix(weight: Parameter) -> bool:
     return weight.ndim > 1
 
 
+def decaying(no_decay: Sequence[str] = ()) -> Callable[[Parameter], bool]:
+    """Matrices and tables, but for those whose names match one of the patterns (`embed.weight`, `blocks.0.*`).
+
+    Without patterns these are the groups of transformers' trainer, which spares norms and biases and nothing else.
+    """
+    return lambda weight: is_matrix(weight) and not any(fnmatchcase(weight.name, pattern) for pattern in no_decay)
+
+
 class AdamW(nn.Cell):
     """Called as `(gradients, lr, scale)`; changes the weights and its own state in place.
 
     The state are the parameters `adam.step` (int32, steps taken), and `adam.m.<weight>` and `adam.v.<weight>`, the
     means of the gradient and of its square. To restore it use `ops.assign`: `set_data` leaves stale buffers behind.
+    A scale that is not finite moves nothing: neither weights nor state, the count of the steps included.
 
     Args:
         weights: what it changes.
@@ -52,6 +62,7 @@ class AdamW(nn.Cell):
             parameter.requires_grad = False
         decay = [weight_decay * decays(weight) for weight in weights]
         self.update, self.assign = kernels.adamw(decay=decay, betas=betas, eps=eps), ops.Assign()
+        self.is_finite, self.int32 = ops.isfinite, ms.int32
 
     @property
     def state(self) -> tuple[Parameter, ...]:
@@ -66,7 +77,7 @@ class AdamW(nn.Cell):
             lr: the rate, float32 ().
             scale: what multiplies the gradients, float32 ().
         """
-        step = self.step + 1
+        step = self.step + self.is_finite(scale).astype(self.int32)
         self.assign(self.step, step)
         return self.update(self.weights, self.m, self.v, gradients, lr, scale, step)
 

@@ -1,5 +1,6 @@
 """The directory of a run: what lies in it, and that one training at a time writes there.
 
+out/
     config.yaml      the whole configuration, as `mindport train` takes it
     model/           the model converted, where it came in Hugging Face's format
     data/            the tokens, as `mindport prepare` left them

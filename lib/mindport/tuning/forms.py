@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +20,9 @@ from mindport.config import ModelConfig, from_dict
 from mindport.errors import BackendError
 from mindport.model import GPT, NextTokenLoss, kernels
 from mindport.model.kernels.attention import Reference
-from mindport.training import AdamW, TrainStep
+from mindport.training import AccumulatedStep, AdamW, TrainStep
 from mindport.training.clip import EPS
 from mindport.tuning import shapes
-from mindport.tuning.accumulate import AccumulatedStep
 from mindport.tuning.contestant import Built
 from mindport.tuning.ours import training_step
 from mindport.tuning.study import KERNELS
@@ -33,6 +32,7 @@ NO_GRADIENT = "attn.k.bias"
 TIED = ("head.weight", "embed.weight")
 SAMPLE = 4096  # values of each gradient that are kept for the comparison
 MASK, ACTIVATION = "no mask", "another activation"  # faults that can be planted
+Step = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]  # ids, labels → loss, norm, learning rate
 ANOTHER = {"gelu": "gelu_tanh", "gelu_tanh": "gelu", "silu": "relu", "relu": "silu"}
 
 
@@ -58,14 +58,15 @@ def step(
     ms.set_context(mode=MODES[mode])
     fast = [kernel for kernel in fast if not (fault == MASK and kernel == "attention")]
     with _plain(fast):
-        whole = _build(_changed(from_dict(config), fault), recompute, pieces, amp)
+        whole = _build(_changed(from_dict(config), fault), recompute, amp)
     check_paths(needs, kernels.choices())
     if fault == MASK:
         _unmask(whole)
-    return _built(whole, Tensor(shapes.batch(batch, tokens, config["vocab_size"])))
+    call = whole if pieces == 1 else _in_pieces(whole, pieces)
+    return _built(call, whole.optimizer, Tensor(shapes.batch(batch, tokens, config["vocab_size"])))
 
 
-def _build(config: ModelConfig, recompute: bool, pieces: int, amp: str) -> TrainStep | AccumulatedStep:
+def _build(config: ModelConfig, recompute: bool, amp: str) -> TrainStep:
     model = GPT(config, shapes.weight)
     if recompute:
         for block in model.blocks:
@@ -73,23 +74,34 @@ def _build(config: ModelConfig, recompute: bool, pieces: int, amp: str) -> Train
     loss = NextTokenLoss(model)
     if amp:
         loss.model = ms.amp.auto_mixed_precision(model, amp)
-    whole = training_step(model, loss)
-    return whole if pieces == 1 else AccumulatedStep(whole, pieces)
+    return training_step(model, loss)
 
 
-def _built(whole: TrainStep | AccumulatedStep, ids: Tensor) -> Built:
+def _in_pieces(whole: TrainStep, pieces: int) -> Step:
+    """`whole` on a batch that is cut into this many equal parts."""
+    accumulated = AccumulatedStep(whole)
+
+    def call(ids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        size = ids.shape[0] // pieces
+        parts = [slice(i * size, (i + 1) * size) for i in range(pieces)]
+        return accumulated((ids[part], labels[part]) for part in parts)
+
+    return call
+
+
+def _built(call: Step, optimizer: AdamW, ids: Tensor) -> Built:
     """The step on one batch, run once; the losses of the first calls and the first gradients are its values."""
     losses: list[float] = []
 
     def run() -> tuple[float, float]:
-        loss, norm, _ = whole(ids, ids)
+        loss, norm, _ = call(ids, ids)
         losses.append(float(loss.asnumpy()))
-        whole.optimizer.m[-1].asnumpy()  # the last one to be written
+        optimizer.m[-1].asnumpy()  # the last one to be written
         return losses[-1], float(norm.asnumpy())
 
     start = time.perf_counter()
     _, norm = run()
-    first, gradients = time.perf_counter() - start, _gradients(whole.optimizer, norm)
+    first, gradients = time.perf_counter() - start, _gradients(optimizer, norm)
     about = {"first seconds": first, "kernels": [[c.kernel, c.path, c.reason] for c in kernels.choices()]}
     return Built(run, lambda: {**shapes.losses(losses[:-1]), **gradients}, about)  # the others took a step less
 

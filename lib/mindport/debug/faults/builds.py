@@ -46,7 +46,7 @@ def constant(lr: float, **_: int) -> Schedule:
 BUILDS: dict[str, Build] = {
     "nothing_loaded": lambda model, told: training_step(GPT(model.config), told),
     "stale_weights": made(first=steps.grow),
-    "dropout_on": made(step=steps.Dropping),
+    "dropout_on": made(first=steps.unseeded, step=steps.Dropping),
     "not_deterministic": made(step=steps.Noisy),
     "label_shift_missing": made(loss=steps.Unshifted),
     "label_shift_twice": made(loss=steps.TwiceShifted),

@@ -9,7 +9,7 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, nn, ops
+from mindspore import Tensor, ops
 
 from mindport.debug.faults.fault import replaced
 from mindport.model import gpt
@@ -308,6 +308,6 @@ PATCHES: dict[str, Block] = {
     "layer_skipped": _through(lambda blocks: blocks[:-1]),
     "run_backwards": _through(lambda blocks: blocks[::-1]),
     "positions_ahead": _ahead,
-    "dropout": _method(nn.Dropout, "construct", _dropping),
+    "dropout": _method(gpt.Dropout, "construct", _dropping),
     "random_numbers": _method(gpt.MLP, "construct", _noisy),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import mindspore as ms
@@ -150,6 +151,11 @@ def detach_query(model: GPT) -> None:
 def detach_head(model: GPT) -> None:
     """A tied table then learns as an embedding only."""
     model.head.linear = Detached(model.head.linear)
+
+
+def unseeded(model: GPT) -> None:
+    """Masks that no later run draws again, as those of nn.Dropout."""
+    ops.assign(model.counter.state, Tensor([secrets.randbits(31), 0], ms.int32))
 
 
 def grow(model: GPT) -> None:

@@ -4,6 +4,7 @@ from mindport.model.kernels.activation import activation, gated
 from mindport.model.kernels.adamw import adamw
 from mindport.model.kernels.attention import attention
 from mindport.model.kernels.cross_entropy import cross_entropy
+from mindport.model.kernels.drop import Place, dropout
 from mindport.model.kernels.gelu import gelu
 from mindport.model.kernels.global_norm import global_norm
 from mindport.model.kernels.layer_norm import layer_norm
@@ -15,12 +16,14 @@ from mindport.model.kernels.swiglu import swiglu
 
 __all__ = [
     "Choice",
+    "Place",
     "activation",
     "adamw",
     "attention",
     "choices",
     "choices_table",
     "cross_entropy",
+    "dropout",
     "gated",
     "gelu",
     "global_norm",

@@ -19,7 +19,7 @@ def adamw(*, decay: Sequence[float], betas: tuple[float, float] = (0.9, 0.999), 
     """Called as `(weights, m, v, gradients, lr, scale, step)` → something to depend on.
 
     The first four are tuples of n tensors each, float32; the first three are changed. lr and scale, which multiplies
-    the gradients, are float32 (), step is int32 () and counts from 1.
+    the gradients, are float32 (), step is int32 () and counts from 1. Where scale is not finite nothing changes.
 
     Args:
         decay: of each weight, n numbers.
@@ -73,18 +73,21 @@ class Reference(InPlace):
         self.decay, self.betas, self.eps = decay, betas, eps
         self.logs = tuple(map(log, betas))
         self.correction, self.assign, self.sqrt = Correction(), ops.Assign(), ops.Sqrt()
+        self.is_finite, self.where = ops.isfinite, ops.where
 
     def construct(self, weights: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
         size = lr / self.correction(step, self.logs[0])
         root = self.sqrt(self.correction(step, self.logs[1]))
+        moves = self.is_finite(scale)
         for i in range(len(self.decay)):
             gradient = gradients[i] * scale
             mean = m[i] + (1.0 - self.betas[0]) * (gradient - m[i])
             square = self.betas[1] * v[i] + (1.0 - self.betas[1]) * gradient * gradient
             kept = weights[i] * (1.0 - lr * self.decay[i])
-            self.assign(m[i], mean)
-            self.assign(v[i], square)
-            self.assign(weights[i], kept - size * mean / (self.sqrt(square) / root + self.eps))
+            weight = kept - size * mean / (self.sqrt(square) / root + self.eps)
+            self.assign(m[i], self.where(moves, mean, m[i]))
+            self.assign(v[i], self.where(moves, square, v[i]))
+            self.assign(weights[i], self.where(moves, weight, weights[i]))
         return step
 
 
@@ -92,7 +95,8 @@ class Ascend(InPlace):
     """`ops.AdamWeightDecay`, which corrects no bias: its rate, ε and decay are rescaled so that it comes to the same.
 
     With c1 = 1 − β1ᵗ and c2 = √(1 − β2ᵗ) these are lr·c2/c1, ε·c2 and decay·c1/c2. The operator also runs on a CPU,
-    where it is held to PyTorch; on the device it is unverified.
+    where it is held to PyTorch; on the device it is unverified. It has no way to do nothing: with a rate, a decay and
+    gradients of 0, and betas of 1, it comes to that.
     """
 
     def __init__(self, *, decay: tuple[float, ...], betas: tuple[float, float], eps: float) -> None:
@@ -100,13 +104,16 @@ class Ascend(InPlace):
         self.decay, self.betas, self.eps = decay, betas, eps
         self.logs = tuple(log(float(np.float32(beta))) for beta in betas)  # the operator rounds its betas
         self.correction, self.update, self.sqrt = Correction(), ops.AdamWeightDecay(), ops.Sqrt()
+        self.is_finite, self.where, self.one = ops.isfinite, ops.where, Tensor(1, ms.int32)
 
     def construct(self, weights: Any, m: Any, v: Any, gradients: Any, lr: Tensor, scale: Tensor, step: Tensor) -> Any:
-        c1, c2 = self.correction(step, self.logs[0]), self.sqrt(self.correction(step, self.logs[1]))
-        size, eps = lr * c2 / c1, self.eps * c2
+        moves, counted = self.is_finite(scale), self.where(step > 0, step, self.one)
+        c1, c2 = self.correction(counted, self.logs[0]), self.sqrt(self.correction(counted, self.logs[1]))
+        size, eps = self.where(moves, lr * c2 / c1, 0.0), self.eps * c2
+        beta1, beta2 = self.where(moves, self.betas[0], 1.0), self.where(moves, self.betas[1], 1.0)
         for i in range(len(self.decay)):
-            decay, gradient = self.decay[i] * c1 / c2, gradients[i] * scale
-            self.update(weights[i], m[i], v[i], size, self.betas[0], self.betas[1], eps, decay, gradient)
+            decay, gradient = self.decay[i] * c1 / c2, self.where(moves, gradients[i] * scale, 0.0)
+            self.update(weights[i], m[i], v[i], size, beta1, beta2, eps, decay, gradient)
         return step
 
 

@@ -15,17 +15,19 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, nn, ops
+from mindspore import Tensor, ops
 
 from mindport.errors import UsageError
 from mindport.model.kernels.causal_mask import Masked
+from mindport.model.kernels.drop import Kept, Place, Placed, check, threshold
+from mindport.model.kernels.drop import dropout as drop_kernel
 from mindport.model.kernels.native import Native, native, refusal
 from mindport.model.kernels.selector import Kernel, select
 
 
 def attention(
     *, heads: int, kv_heads: int, head_dim: int, scale: float, dropout: float, dtype: str, window: int | None = None,
-    upcast: bool = False,
+    upcast: bool = False, place: Place | None = None,
 ) -> Kernel:  # fmt: skip
     """softmax(q kᵀ · scale + causal mask) v.
 
@@ -40,10 +42,12 @@ def attention(
         dtype: of q, k and v.
         window: how many keys a query sees, its own included; None for all before it.
         upcast: compute q kᵀ in float32 too, and not the softmax alone.
+        place: where dropout's random numbers come from (drop.py); its rows are (b, h, query), its columns keys.
 
     Raises:
         UsageError: the numbers make no attention.
     """
+    check(dropout, place)
     if min(heads, kv_heads, head_dim) < 1 or heads % kv_heads:
         raise UsageError("these heads make no attention", got=f"{heads} on {kv_heads}, head_dim {head_dim}",
                          expected="positive numbers, and heads a multiple of kv_heads")  # fmt: skip
@@ -60,6 +64,7 @@ def attention(
         dtype=dtype,
         window=window,
         upcast=upcast,
+        place=place,
     )
 
 
@@ -71,7 +76,8 @@ class Reference(Masked):
     """
 
     def __init__(
-        self, *, scale: float, dropout: float, window: int | None = None, upcast: bool = False, **_: Any
+        self, *, scale: float, dropout: float, window: int | None = None, upcast: bool = False,
+        place: Place | None = None, **_: Any,
     ) -> None:  # fmt: skip
         super().__init__(window)
         self.scale, self.upcast, self.float32 = scale, upcast, ms.float32
@@ -81,7 +87,7 @@ class Reference(Masked):
         self.ones = ops.OnesLike()  # a first softmax over one key would spoil the gradients of all later ones, on a CPU
         self.drops = dropout > 0
         if self.drops:
-            self.dropout = nn.Dropout(p=dropout)
+            self.drop = drop_kernel(p=dropout, place=place)
         self.swap, self.axes = ops.Transpose(), (0, 2, 1, 3)  # tokens and heads
 
     def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None, lengths: Any = None) -> Tensor:
@@ -93,7 +99,7 @@ class Reference(Masked):
         scores = self.scores(q.reshape((b, kv, h // kv * t, d)), k)  # (B, K, H/K·T, S)
         scores = scores.astype(self.float32) + self.mask(b * h, t, s, offset).reshape(scores.shape)
         weights = (self.softmax(scores) if s > 1 else self.ones(scores)).astype(v.dtype)
-        weights = self.dropout(weights) if self.drops else weights
+        weights = self.drop(weights) if self.drops and self.training else weights
         out = self.swap(self.context(weights, v).reshape((b, h, t, d)), self.axes)
         return self.blank(out, s, offset, lengths)
 
@@ -103,21 +109,25 @@ class Reference(Masked):
         return self.tile(self.where(hidden, self.lowest, self.zero), (copies, 1, 1))
 
 
-class Cpu(Native):
+class Cpu(Native, Placed):
     """Softmax by blocks of keys in C++ (cpp/attention.cc): no array of all scores, hidden blocks left out.
 
     For its gradient it keeps the output and one number for each query, and computes the weights again
-    (cpp/attention_grad.cc). Where weights are dropped (in training), and where mixed precision gives it other types
-    than float32, it computes as the reference does.
+    (cpp/attention_grad.cc), and which of them were dropped. Where mixed precision gives it other types than float32, it
+    computes as the reference does.
     """
 
     END = 2147483647  # no window, no padding
     ALIGNED = -2147483648  # an offset of S − T
 
-    def __init__(self, *, scale: float, dropout: float, window: int | None = None, **settings: Any) -> None:
-        super().__init__()
+    def __init__(
+        self, *, scale: float, dropout: float, window: int | None = None, place: Place | None = None, **settings: Any
+    ) -> None:  # fmt: skip
+        super().__init__(place)
         self.drops = dropout > 0
-        self.reference = Reference(scale=scale, dropout=dropout, window=window, **settings)
+        self.reference = Reference(scale=scale, dropout=dropout, window=window, place=place, **settings)
+        self.drop = Tensor([place.number if place else 0, threshold(dropout)], ms.int32)
+        self.nothing = Tensor([0, 0], ms.int32)
         self.scale, self.window = Tensor(scale, ms.float32), Tensor(self.END if window is None else window, ms.int32)
         self.aligned, self.endless = Tensor(self.ALIGNED, ms.int32), Tensor([self.END], ms.int32)
         self.none, self.int32, self.float32 = Tensor(0, ms.int32), ms.int32, ms.float32
@@ -130,11 +140,12 @@ class Cpu(Native):
         return refusal(dtype)
 
     def construct(self, q: Tensor, k: Tensor, v: Tensor, offset: Any = None, lengths: Any = None) -> Tensor:
-        if q.dtype != self.float32 or (self.drops and self.training):
+        if q.dtype != self.float32:
             return self.reference(q, k, v, offset, lengths)
         start = self.aligned if offset is None else (self.none + offset).astype(self.int32)
         real = self.endless if lengths is None else lengths.astype(self.int32)
-        return self.attend(q, k, v, self.scale, self.window, start, real)[0]
+        state, drop = (self.state, self.drop) if self.drops and self.training else (self.nothing, self.nothing)
+        return self.attend(q, k, v, self.scale, self.window, start, real, state, drop)[0]
 
 
 def _outputs(q: Any, *_: Any) -> tuple[Any, Any]:
@@ -145,10 +156,10 @@ def _outputs(q: Any, *_: Any) -> tuple[Any, Any]:
 def _gradient() -> Any:
     gradient = native("attention_grad", lambda q, k, v, *_: (q, k, v), outputs=3)
 
-    def backward(q, k, v, scale, window, offset, lengths, outputs, d_outputs):  # type: ignore[no-untyped-def]
+    def backward(q, k, v, scale, window, offset, lengths, state, drop, outputs, d_outputs):  # type: ignore[no-untyped-def]
         out, log_sum = outputs
-        d_q, d_k, d_v = gradient(q, k, v, scale, window, offset, lengths, out, log_sum, d_outputs[0])
-        return d_q, d_k, d_v, scale, window, offset, lengths
+        d_q, d_k, d_v = gradient(q, k, v, scale, window, offset, lengths, state, drop, out, log_sum, d_outputs[0])
+        return d_q, d_k, d_v, scale, window, offset, lengths, state, drop
 
     return backward
 
@@ -159,15 +170,18 @@ class Ascend(Masked):
     ALL = 2147483647  # the operator's own default: no end
     COMPRESSED = 2048  # side of the upper triangle that stands for a causal mask of any length
 
-    def __init__(self, *, heads: int, scale: float, dropout: float, window: int | None = None, **_: Any) -> None:
+    def __init__(
+        self, *, heads: int, scale: float, dropout: float, window: int | None = None, place: Place | None = None,
+        **_: Any,
+    ) -> None:  # fmt: skip
         super().__init__(window)
         self.heads, self.scale = heads, scale
         # a band is counted from the lower right corner, both ends included
         self.sparse_mode, self.before, self.after = (3, self.ALL, self.ALL) if window is None else (4, window - 1, 0)
         self.p = dropout
         self.flash = ops.flash_attention_score
-        self.dropout_bits = ops.DropoutGenMask()
-        self.keep = Tensor(1 - dropout, ms.float32)
+        self.kept = Kept(dropout, place)
+        self.bits, self.int32, self.uint8 = Tensor([1 << n for n in range(8)], ms.int32), ms.int32, ms.uint8
         self.future = Tensor(np.triu(np.ones((self.COMPRESSED, self.COMPRESSED), np.bool_), 1))
 
     @staticmethod
@@ -189,8 +203,9 @@ class Ascend(Masked):
             mask, sparse_mode = self.hidden(t, s, offset), 0
         drop_mask, keep_prob = None, 1.0
         if self.training and self.p > 0:
-            bits = self.dropout_bits((q.shape[0], self.heads, t, s), self.keep)
-            drop_mask, keep_prob = bits.reshape((q.shape[0], self.heads, t, s // 8)), 1 - self.p
+            kept = self.kept(q.shape[0] * self.heads * t, s).reshape((-1, 8)).astype(self.int32)
+            packed = (kept * self.bits).sum(-1).astype(self.uint8)
+            drop_mask, keep_prob = packed.reshape((q.shape[0], self.heads, t, s // 8)), 1 - self.p
         out = self.flash(
             q, k, v, self.heads, drop_mask=drop_mask, attn_mask=mask, keep_prob=keep_prob,
             scalar_value=self.scale, pre_tokens=self.before if offset is None else self.ALL,

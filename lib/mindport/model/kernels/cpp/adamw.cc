@@ -48,7 +48,10 @@ OPERATOR(adamw) {
   if (const int wrong = check(call, n)) return wrong;
   const double lr = *call.at(decay + 2);
   const int step = *call.at<int32_t>(decay + 4);
-  const Rates r = rates(call.at<double>(decay + 1), lr, *call.at(decay + 3), step);
+  const float scale = *call.at(decay + 3);
+  *call.at(call.count - 1) = step;
+  if (!std::isfinite(scale)) return OK;  // an overflow: nothing moves
+  const Rates r = rates(call.at<double>(decay + 1), lr, scale, step);
   const std::vector<Piece> list = pieces(call, 0, n);
 #pragma omp parallel for schedule(static)
   for (size_t i = 0; i < list.size(); i++) {
@@ -57,6 +60,5 @@ OPERATOR(adamw) {
     update(call.at(k) + from, call.at(n + k) + from, call.at(2 * n + k) + from, call.at(3 * n + k) + from, size, keep,
            r);
   }
-  *call.at(call.count - 1) = step;
   return OK;
 }

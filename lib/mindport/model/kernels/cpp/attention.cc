@@ -21,17 +21,21 @@ struct Attend {
   Out q, sums, weights, room;        // (D, QUERIES), (D, QUERIES), (KEYS, QUERIES), (KEYS, D)
   int64_t columns;                   // vectors that hold queries
   Vec top[COLUMNS], total[COLUMNS];  // of each query so far: the largest score, the sum of 2^(score - largest)
+  Key<Words> dice[COLUMNS];          // of each query, where weights are dropped
 
   Attend(const Problem& p, In k, In v) : p(p), k(k), v(v) {
     float* memory = scratch((2 * p.dim + KEYS) * QUERIES + KEYS * p.dim);
     q = {memory, QUERIES}, sums = q.from(p.dim), weights = sums.from(p.dim), room = {weights.from(KEYS).data, p.dim};
   }
 
-  void start(In queries, int64_t rows) {
+  // Queries whose first one is number `first` of all (b, h, query).
+  void start(In queries, int64_t rows, int64_t first) {
     to_lanes(queries, q, rows, p.dim, p.scale * LOG2_E);
     std::fill_n(sums.data, p.dim * QUERIES, 0.f);
     columns = (rows + LANES - 1) / LANES;
     for (int c = 0; c < COLUMNS; c++) top[c] = splat(-FLT_MAX), total[c] = splat(0.f);
+    if (p.keep.drops())
+      for (int c = 0; c < COLUMNS; c++) dice[c] = p.keep.row(counted(first + c * LANES));
   }
 
   // Keys [key, key + n), all seen by all queries; the `next` ones after them are asked for meanwhile.
@@ -39,6 +43,8 @@ struct Attend {
     prefetch(k.from(key + n), next, p.dim);
     multiply<ACROSS, SET>(k.from(key), q, weights, n, columns, p.dim);
     for (int64_t c = 0; c < columns; c++) softmax(c, n);
+    if (p.keep.drops())
+      for (int64_t c = 0; c < columns; c++) drop(c, n, key);
     prefetch(v.from(key + n), next, p.dim);
     multiply<DOWN, ADD>(together(v.from(key), n, p.dim, room), weights, sums, p.dim, columns, n);
   }
@@ -54,6 +60,7 @@ struct Attend {
       const int64_t seen = rows_of(c, n, band);
       hide(c, seen, band);
       softmax(c, seen);
+      if (p.keep.drops()) drop(c, seen, key);
     }
     for (int64_t j = 0; j < n; j += CHUNK) {
       const int64_t c = first_column(j, band), rows = std::min(CHUNK, n - j);
@@ -95,6 +102,14 @@ struct Attend {
     total[c] += sum;
   }
 
+  // Weights of one column from key `key` on; what is kept is made larger at the end, in `finish`.
+  void drop(int64_t c, int64_t rows, int64_t key) {
+    for (int64_t j = 0; j < rows; j++) {
+      float* at = weights.data + j * QUERIES + c * LANES;
+      store(at, choose(p.keep.across(dice[c], key + j), load(at), splat(0.f)));
+    }
+  }
+
   void rescale(int64_t c, Vec high) {
     const Vec decay = exp2_negative(top[c] - high);
     if (largest(high - top[c]) == 0.f) return;
@@ -112,16 +127,16 @@ struct Attend {
     for (int64_t i = 0; i < rows; i++) {
       const float sum = total[i / LANES][i % LANES];
       const bool nothing = sum == 0.f && p.sees_nothing(begin + i);
-      inverse[i] = nothing ? 0.f : 1.f / sum;
+      inverse[i] = nothing ? 0.f : p.keep.scale / sum;
       log_sum[i] = nothing ? INFINITY : top[i / LANES][i % LANES] + std::log2(sum);
     }
     from_lanes(sums, out, p.dim, rows, inverse);
   }
 };
 
-void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end) {
+void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end, int64_t first) {
   Attend block(p, k, v);
-  block.start(q, end - begin);
+  block.start(q, end - begin, first);
   prefetch(out, end - begin, p.dim);
   const Range some = p.seen_by(begin, end), all = p.seen_by_all(begin, end);
   const int64_t all_end = std::max(all.begin, all.end / CHUNK * CHUNK);  // the edge begins with a chunk
@@ -134,7 +149,7 @@ void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t
   block.finish(out, log_sum, begin, end - begin);
 }
 
-void attend_few(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end) {
+void attend_few(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end, int64_t) {
   for (int64_t i = begin; i < end; i++) {
     const Range seen = p.seen_by(i, i + 1);
     const int64_t r = i - begin, n = seen.end - seen.begin;
@@ -151,13 +166,14 @@ void zero_rows(const Problem& p, int64_t b, int64_t h, Range rows, float* out, f
 
 }  // namespace
 
-OPERATOR(attention) {  // q, k, v, scale, window, offset, lengths -> out (B, T, H, D), log2-sum-exp2 (B, H, T)
+// q, k, v, scale, window, offset, lengths, state, drop -> out (B, T, H, D), log2-sum-exp2 (B, H, T)
+OPERATOR(attention) {
   Problem p;
-  if (call.count != 9) return WRONG_COUNT;
+  if (call.count != 11) return WRONG_COUNT;
   if (const int status = read_problem(call, p)) return status;
-  if (!call.same_shape(7, 0) || call.size(8) != p.batch * p.heads * p.tokens) return WRONG_SHAPE;
+  if (!call.same_shape(9, 0) || call.size(10) != p.batch * p.heads * p.tokens) return WRONG_SHAPE;
   const float *q = call.at(0), *k = call.at(1), *v = call.at(2);
-  float *out = call.at(7), *log_sum = call.at(8);
+  float *out = call.at(9), *log_sum = call.at(10);
   const int64_t blocks = (p.tokens + QUERIES - 1) / QUERIES, pairs = p.batch * p.heads;
 #pragma omp parallel for schedule(dynamic)
   for (int64_t task = 0; task < pairs * blocks; task++) {  // the last blocks see most: they come first
@@ -167,9 +183,9 @@ OPERATOR(attention) {  // q, k, v, scale, window, offset, lengths -> out (B, T, 
     zero_rows(p, b, h, {live, end}, out, log_sum);
     if (begin == live) continue;
     const int64_t query = p.query_row(b, begin, h), key = p.key_row(b, 0, kv), sum = p.sum_of(b, begin, h);
-    const auto way = p.tokens <= FEW && p.dim % LANES == 0 ? attend_few : attend;
+    const auto way = p.tokens <= FEW && p.dim % LANES == 0 && !p.keep.drops() ? attend_few : attend;
     way(p, {q + query, p.query_stride()}, {k + key, p.key_stride()}, {v + key, p.key_stride()},
-        {out + query, p.query_stride()}, log_sum + sum, begin, live);
+        {out + query, p.query_stride()}, log_sum + sum, begin, live, sum);
   }
   return OK;
 }

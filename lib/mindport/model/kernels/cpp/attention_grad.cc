@@ -44,7 +44,7 @@ class Turns {
 struct Queries {
   In q, d_out;                   // (count, D)
   const float *log_sum, *delta;  // (count,)
-  int64_t count;
+  int64_t count, first;          // the first is number `first` of all (b, h, query)
 };
 
 // A block of keys of one key/value head.
@@ -54,7 +54,7 @@ struct Keys {
   Out k_lanes, v_lanes, dk_lanes, dv_lanes;  // (D, KEYS)
   Out weights, d_scores;                     // (QUERIES, KEYS)
   Out k_rows, d_q;                           // (KEYS, padded), (QUERIES, padded)
-  int64_t count;
+  int64_t begin, count;
 
   explicit Keys(const Problem& p) : p(p), padded((p.dim + LANES - 1) / LANES * LANES) {
     float* memory = scratch(4 * p.dim * KEYS + 2 * QUERIES * KEYS + (KEYS + QUERIES) * padded);
@@ -63,8 +63,8 @@ struct Keys {
     k_rows = {memory, padded}, d_q = k_rows.from(KEYS);
   }
 
-  void start(In k, In v, int64_t n) {
-    count = n;
+  void start(In k, In v, int64_t first, int64_t n) {
+    begin = first, count = n;
     to_lanes(k, k_lanes, n, p.dim, p.scale * LOG2_E);
     to_lanes(v, v_lanes, n, p.dim, 1.f);
     for (int64_t j = 0; j < n; j++) {
@@ -91,21 +91,34 @@ struct Keys {
     const In q = of.q.from(i), d_out = of.d_out.from(i);
     multiply<ACROSS, SET>(q, k_lanes, weights.from(i), n, columns, p.dim);
     multiply<ACROSS, SET>(d_out, v_lanes, d_scores.from(i), n, columns, p.dim);
-    for (int64_t r = i; r < i + n; r++)
-      for (int64_t c = 0; c < columns; c++) gradient_of_scores(r, c, of.log_sum[r], of.delta[r], band);
+    const bool drops = p.keep.drops();
+    for (int64_t r = i; r < i + n; r++) drops ? row<true>(of, r, columns, band) : row<false>(of, r, columns, band);
     multiply<DOWN, ADD>(d_out, weights.from(i), dv_lanes, p.dim, columns, n);
     multiply<DOWN, ADD>(q, d_scores.from(i), dk_lanes, p.dim, columns, n);
     const int64_t seen = std::min(count, columns * LANES);
     multiply<ACROSS, SET>(d_scores.from(i), k_rows, d_q.from(i), n, padded / LANES, seen);
   }
 
-  void gradient_of_scores(int64_t r, int64_t c, float log_sum, float delta, const Band* band) {
-    float *weight = weights.from(r, c * LANES).data, *d_score = d_scores.from(r, c * LANES).data;
-    const Vec power = load(weight) - log_sum;  // above 0 by rounding only, which in a score of 1e9 can be anything
-    Vec w = exp2_negative(choose(power > 0.f, splat(0.f), power));
-    if (band) w = choose(shown(r, c, *band), w, splat(0.f));
-    store(weight, w);
-    store(d_score, w * (load(d_score) - delta));
+  // Scores and gradients of the dropped weights of query r → weights as they were dropped, and gradients of the scores.
+  template <bool DROPS>
+  void row(const Queries& of, int64_t r, int64_t columns, const Band* band) {
+    const float log_sum = of.log_sum[r], delta = of.delta[r];
+    Key<uint32_t> dice{};
+    if constexpr (DROPS) dice = p.keep.row((uint32_t)(of.first + r));
+    for (int64_t c = 0; c < columns; c++) {
+      float *weight = weights.from(r, c * LANES).data, *d_score = d_scores.from(r, c * LANES).data;
+      const Vec power = load(weight) - log_sum;  // above 0 by rounding only, which in a score of 1e9 can be anything
+      Vec w = exp2_negative(choose(power > 0.f, splat(0.f), power));
+      if (band) w = choose(shown(r, c, *band), w, splat(0.f));
+      Vec dropped = w, given = load(d_score);
+      if constexpr (DROPS) {
+        const Ints kept = p.keep.along(dice, begin + c * LANES);
+        dropped = choose(kept, w * p.keep.scale, splat(0.f));
+        given = choose(kept, given * p.keep.scale, splat(0.f));
+      }
+      store(weight, dropped);
+      store(d_score, w * (given - delta));
+    }
   }
 
   static Ints shown(int64_t r, int64_t c, Band band) {
@@ -151,7 +164,7 @@ struct Task {
   void block_of_keys(int64_t b, int64_t kv, int64_t n) {
     const int64_t begin = n * KEYS, end = std::min(begin + KEYS, p.keys), at = p.key_row(b, begin, kv);
     Keys keys(p);
-    keys.start({t.k + at, p.key_stride()}, {t.v + at, p.key_stride()}, end - begin);
+    keys.start({t.k + at, p.key_stride()}, {t.v + at, p.key_stride()}, begin, end - begin);
     const Range some = p.seeing(b, begin, end);
     for (int64_t h = kv * p.group(); h < (kv + 1) * p.group(); h++)
       for (int64_t m = some.begin / QUERIES; m * QUERIES < some.end && some.begin < some.end; m++)
@@ -168,7 +181,7 @@ struct Task {
     prefetch(d_q, rows, p.dim);
     prefetch(q.from(QUERIES), next, p.dim);
     prefetch(d_out.from(QUERIES), next, p.dim);
-    keys.take({q, d_out, t.log_sum + sum, delta + sum, rows}, p.band(i, n * KEYS));
+    keys.take({q, d_out, t.log_sum + sum, delta + sum, rows, sum}, p.band(i, n * KEYS));
     turns.await(head, m, n);
     keys.add_d_q(d_q, rows);
     turns.pass(head, m, n);
@@ -177,16 +190,16 @@ struct Task {
 
 }  // namespace
 
-// q, k, v, scale, window, offset, lengths, out, log2-sum-exp2, gradient of out -> gradients of q, k, v
+// q, k, v, scale, window, offset, lengths, state, drop, out, log2-sum-exp2, gradient of out -> gradients of q, k, v
 OPERATOR(attention_grad) {
   Problem p;
-  if (call.count != 13) return WRONG_COUNT;
+  if (call.count != 15) return WRONG_COUNT;
   if (const int status = read_problem(call, p)) return status;
-  const bool fits = call.same_shape(7, 0) && call.same_shape(9, 0) && call.same_shape(10, 0) &&
-                    call.same_shape(11, 1) && call.same_shape(12, 1) && call.size(8) == p.batch * p.heads * p.tokens;
+  const bool fits = call.same_shape(9, 0) && call.same_shape(11, 0) && call.same_shape(12, 0) &&
+                    call.same_shape(13, 1) && call.same_shape(14, 1) && call.size(10) == p.batch * p.heads * p.tokens;
   if (!fits) return WRONG_SHAPE;
-  const Tensors t{call.at(0), call.at(1), call.at(2),  call.at(7), call.at(8),
-                  call.at(9), call.at(10), call.at(11), call.at(12)};
+  const Tensors t{call.at(0),  call.at(1),  call.at(2),  call.at(9), call.at(10),
+                  call.at(11), call.at(12), call.at(13), call.at(14)};
   std::vector<float> delta(p.batch * p.heads * p.tokens);
   prepare(p, t, delta.data());
   Turns turns(p);

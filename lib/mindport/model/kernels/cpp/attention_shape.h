@@ -4,6 +4,7 @@
 
 #include "attention_tiles.h"
 #include "call.h"
+#include "keep.h"
 #include "scratch.h"
 
 struct Range {
@@ -26,6 +27,7 @@ struct Problem {
   const int32_t* lengths;  // (B,) or (1,): the real tokens of a sequence
   int64_t length_step;     // 1 or 0
   float scale;
+  Keep keep;  // which weights dropout keeps: row (b, h, query), column key
 
   int64_t group() const { return heads / kv_heads; }
 
@@ -70,10 +72,10 @@ struct Problem {
 constexpr float LOG2_E = 1.44269504f;  // scores are taken times this: powers of 2 cost less than those of e
 constexpr int64_t ALIGNED_AT_END = INT32_MIN;  // as an offset: the last query is at the last key
 
-// The inputs q, k, v, scale, window, offset, lengths, which both operators begin with.
+// The inputs q, k, v, scale, window, offset, lengths, state, drop, which both operators begin with.
 static inline int read_problem(const Call& call, Problem& p) {
   for (int i = 0; i < call.count; i++)
-    if (!call.is(i, i >= 4 && i <= 6 ? "int32" : "float32")) return WRONG_DTYPE;
+    if (!call.is(i, i >= 4 && i <= 8 ? "int32" : "float32")) return WRONG_DTYPE;
   for (int i = 0; i < 3; i++)
     if (call.ranks[i] != 4) return WRONG_SHAPE;
   p.batch = call.dim(0, 0), p.tokens = call.dim(0, 1), p.heads = call.dim(0, 2), p.dim = call.dim(0, 3);
@@ -85,5 +87,7 @@ static inline int read_problem(const Call& call, Problem& p) {
   p.scale = *call.at(3), p.window = *call.at<int32_t>(4), p.offset = *call.at<int32_t>(5);
   if (p.offset == ALIGNED_AT_END) p.offset = p.keys - p.tokens;
   p.lengths = call.at<int32_t>(6), p.length_step = call.size(6) == 1 ? 0 : 1;
+  if (!holds_keep(call, 7)) return WRONG_SHAPE;
+  p.keep = Keep::read(call.at<int32_t>(7), call.at<int32_t>(8));
   return p.window > 0 ? OK : WRONG_SHAPE;
 }

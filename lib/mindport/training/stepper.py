@@ -1,0 +1,168 @@
+"""A training, step by step, as its configuration wants it: batches in, records out, and the state for a resume."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor, nn
+
+from mindport.errors import UsageError
+from mindport.model import GPT, NextTokenLoss
+from mindport.training import build
+from mindport.training.accumulate import AccumulatedStep
+from mindport.training.compiles import Compiles
+from mindport.training.config import TrainConfig
+from mindport.training.data.batch import Batch
+from mindport.training.record import StepRecord
+from mindport.training.state import put_back
+from mindport.training.step import TrainStep
+
+MODES = {"graph": ms.GRAPH_MODE, "pynative": ms.PYNATIVE_MODE}
+
+
+class Stepper:
+    """Optimizer, schedule, loss scale and accumulation of a configuration around a model.
+
+    What the configuration says of the model itself (precision, recompute, dropout) is for whoever builds that. In
+    Graph mode a step is one graph for each shape of rows, and with accumulation one more, which moves the weights.
+
+    Args:
+        model: what is trained.
+        config: of the training.
+        reduce: gradients → gradients of all ranks; see `TrainStep`.
+
+    Attributes:
+        taken: steps so far, skipped ones included.
+        compiles: counts graphs, and warns of those that should not have been necessary.
+
+    Raises:
+        UsageError: the configuration makes no optimizer or schedule.
+    """
+
+    def __init__(self, model: GPT, config: TrainConfig, *, reduce: nn.Cell | None = None) -> None:
+        self.model, self.config, self.taken = model, config, 0
+        self.mode, self.rows, self.lengths = MODES[config.mode], config.batch.rows, _lengths(config)
+        self.optimizer = build.optimizer(model.trainable_params(), config.optimizer)
+        self.scaling, self.counter = build.loss_scale(config.precision), getattr(model, "counter", None)
+        self.one = TrainStep(
+            model, NextTokenLoss(model), self.optimizer, build.schedule(config), config.optimizer.max_norm,
+            scaling=self.scaling, counter=self.counter, reduce=reduce,
+        )  # fmt: skip
+        self.many = None if config.batch.accumulate == 1 else AccumulatedStep(self.one, _unit(config))
+        self.held_out = NextTokenLoss(model)
+        cells: list[nn.Cell] = [self.one] if self.many is None else [self.many.add, self.many.move]
+        self.compiles = Compiles([*cells, self.held_out])
+
+    def step(self, batches: Sequence[Batch]) -> StepRecord:
+        """Learn from `config.batch.accumulate` batches.
+
+        Batches in which no token counts are left out; where that is all of them nothing moves, and loss, norm and
+        rate are NaN. The record's time is that of the step alone. MindSpore computes behind Python's back: an error
+        of any operator shows when the loss is asked for, here at the end of the step, under another name perhaps.
+
+        Raises:
+            UsageError: another number of batches, or one of another shape than the configuration's.
+        """
+        self._check(batches)
+        began, before, scale = time.perf_counter(), self.compiles.total, self.loss_scale
+        with self._mode(), self.compiles.watch(("step", batch.ids.shape) for batch in batches):
+            loss, norm, lr = self._learn([batch for batch in batches if batch.counted])
+        self.taken += 1
+        return StepRecord(
+            step=self.taken, loss=loss, norm=norm, lr=lr, loss_scale=scale, moved=math.isfinite(norm),
+            counted=sum(batch.counted for batch in batches), tokens=sum(batch.ids.size for batch in batches),
+            seconds=time.perf_counter() - began, compiled=self.compiles.total - before,
+        )  # fmt: skip
+
+    def loss(self, batch: Batch) -> tuple[float, int]:
+        """The mean loss, without dropout, and how many tokens it is a mean of; nothing moves.
+
+        NaN where no token counts. A batch may have any shape, and each is a graph to compile.
+        """
+        training = self.model.training
+        with self._mode(), self.compiles.watch([("held out", batch.ids.shape)]):
+            self.model.set_train(False)
+            try:
+                return float(self.held_out(*_tensors(batch)).asnumpy()), batch.counted
+            finally:
+                self.model.set_train(training)
+
+    @property
+    def loss_scale(self) -> float:
+        """What the next step multiplies its loss by; 1 without float16."""
+        return 1.0 if self.scaling is None else float(self.scaling.value.asnumpy())
+
+    @property
+    def weights(self) -> dict[str, Parameter]:
+        """What is trained, by name."""
+        return {weight.name: weight for weight in self.optimizer.weights}
+
+    def state(self) -> dict[str, Parameter]:
+        """All that a resume needs besides the weights, by name: `adam.*`, `loss_scale.*`, `random.*`."""
+        scaling = () if self.scaling is None else self.scaling.state
+        counter = () if self.counter is None else (self.counter.state,)
+        return {parameter.name: parameter for parameter in (*self.optimizer.state, *scaling, *counter)}
+
+    def restore(self, values: Mapping[str, np.ndarray], *, step: int | None = None) -> None:
+        """Go on from a state.
+
+        Args:
+            values: as `state` gave them.
+            step: steps taken until then; without it those in which the weights moved, which is the same unless one
+                was skipped.
+
+        Raises:
+            MappingError: names, shapes or dtypes are not this training's; nothing was changed.
+        """
+        with self._mode():
+            put_back(self.state(), values)
+        self.taken = int(values["adam.step"]) if step is None else step
+
+    def _learn(self, batches: Sequence[Batch]) -> tuple[float, float, float]:
+        if not batches:
+            return math.nan, math.nan, math.nan
+        tensors = map(_tensors, batches)
+        loss, norm, lr = self.one(*next(tensors)) if self.many is None else self.many(tensors)
+        return float(loss.asnumpy()), float(norm.asnumpy()), float(lr.asnumpy())
+
+    def _check(self, batches: Sequence[Batch]) -> None:
+        if len(batches) != self.config.batch.accumulate:
+            raise UsageError("a step takes as many batches as are accumulated", where="batch.accumulate",
+                             got=len(batches), expected=self.config.batch.accumulate)  # fmt: skip
+        for batch in batches:
+            rows, length = batch.ids.shape
+            if rows != self.rows or length not in self.lengths or batch.labels.shape != batch.ids.shape:
+                raise UsageError("a batch is not of a shape that the configuration names", got=(rows, length),
+                                 expected=f"{self.rows} rows of {' or '.join(map(str, self.lengths))} tokens",
+                                 do="prepare the data with this configuration: each shape is a graph")  # fmt: skip
+
+    @contextlib.contextmanager
+    def _mode(self) -> Iterator[None]:
+        """MindSpore is in the configuration's mode in the block."""
+        before = ms.get_context("mode")
+        if before != self.mode:
+            ms.set_context(mode=self.mode)
+        try:
+            yield
+        finally:
+            if before != self.mode:
+                ms.set_context(mode=before)
+
+
+def _tensors(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Ids and labels; of one dtype, since each would be another graph."""
+    return Tensor(np.asarray(batch.ids, np.int32)), Tensor(np.asarray(batch.labels, np.int32))
+
+
+def _lengths(config: TrainConfig) -> tuple[int, ...]:
+    return tuple(sorted({*config.data.buckets, config.data.tokens}))
+
+
+def _unit(config: TrainConfig) -> float:
+    """A power of two, by which to multiply costs no digit, near the tokens of a batch."""
+    return 2.0 ** round(math.log2(config.batch.rows * config.data.tokens))
