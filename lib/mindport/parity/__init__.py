@@ -9,10 +9,15 @@ ours_training       the same model, trained by the same recipe
 compare             two traces → rows, the first divergence, a verdict
 training            two traces of a training → rungs, the first that does not hold, a verdict
 verify              all of it
+beside              a whole training in both frameworks, on the same batches: curves
+exported            a checkpoint of a training, back in Hugging Face's format, computed by transformers
 """
 
+from mindport.parity.beside import Recorder, beside_torch, compare_with_torch
 from mindport.parity.compare import compare, compare_forward, first_divergence
 from mindport.parity.comparison import Comparison, part_table
+from mindport.parity.curves import CurveReport
+from mindport.parity.exported import ExportReport, check_export
 from mindport.parity.launch import run_reference
 from mindport.parity.limits import FLOAT32, Limits
 from mindport.parity.recipe import usual_steps
@@ -24,13 +29,19 @@ from mindport.parity.verify import VerifyReport, converted_for, verify, verify_t
 __all__ = [
     "FLOAT32",
     "Comparison",
+    "CurveReport",
+    "ExportReport",
     "Limits",
+    "Recorder",
     "StepsReport",
     "Trace",
     "VerifyReport",
+    "beside_torch",
+    "check_export",
     "compare",
     "compare_forward",
     "compare_training",
+    "compare_with_torch",
     "converted_for",
     "first_divergence",
     "part_table",

@@ -19,6 +19,7 @@ STEPS = {
     "02_weight_conversion": "every tensor is converted once, and back to the same bytes",
     "03_layer_parity": "each submodule, the logits and the gradients agree with transformers",
     "04_pynative_debug": "every value is finite, the loss falls in a few steps, and the two modes differ as described",
+    "05_graph_training": "every step of a training is PyTorch's, and one that is killed and resumed is the same run",
     "07_tuning": "each rung of the optimisation ladder computes the same as the one below it",
 }
 RUN = "run.json"  # what `mindport run` did: command, model, size, and how each notebook ended

@@ -14,27 +14,31 @@ if TYPE_CHECKING:
     from mindport.training.callbacks import Callback, StopAt
     from mindport.training.clip import ClipNorm
     from mindport.training.config import TrainConfig
-    from mindport.training.config_file import read_config, write_config
+    from mindport.training.checkpoint import read_checkpoint
+    from mindport.training.config_file import read_config, text_of, write_config
+    from mindport.training.data import Batch
     from mindport.training.loss_scale import LossScale
     from mindport.training.optimizer import AdamW, is_matrix
     from mindport.training.schedule import Constant, Cosine, Linear, Schedule
     from mindport.training.step import TrainStep
     from mindport.training.stepper import Stepper
+    from mindport.training.text import open_text, prepare_text
     from mindport.training.train_report import TrainReport
     from mindport.training.trainer import Trainer
 
 __all__ = [
-    "AccumulatedStep", "AdamW", "Callback", "ClipNorm", "Constant", "Cosine", "Linear", "LossScale", "Schedule",
-    "Stepper", "StopAt", "TrainConfig", "TrainReport", "TrainStep", "Trainer", "is_matrix", "read_config",
+    "AccumulatedStep", "AdamW", "Batch", "Callback", "ClipNorm", "Constant", "Cosine", "Linear", "LossScale", "Schedule",
+    "Stepper", "StopAt", "TrainConfig", "TrainReport", "TrainStep", "Trainer", "is_matrix", "open_text", "prepare_text", "read_checkpoint", "read_config", "text_of",
     "write_config",
 ]  # fmt: skip
 
 _MODULES = {
-    "AccumulatedStep": "accumulate", "AdamW": "optimizer", "Callback": "callbacks", "ClipNorm": "clip",
+    "AccumulatedStep": "accumulate", "AdamW": "optimizer", "Batch": "data", "Callback": "callbacks", "ClipNorm": "clip",
     "Constant": "schedule", "Cosine": "schedule", "Linear": "schedule", "LossScale": "loss_scale",
     "Schedule": "schedule", "Stepper": "stepper", "StopAt": "callbacks", "TrainConfig": "config",
     "TrainReport": "train_report", "TrainStep": "step", "Trainer": "trainer", "is_matrix": "optimizer",
-    "read_config": "config_file", "write_config": "config_file",
+    "open_text": "text", "prepare_text": "text", "read_checkpoint": "checkpoint", "read_config": "config_file",
+    "text_of": "config_file", "write_config": "config_file",
 }  # fmt: skip
 
 

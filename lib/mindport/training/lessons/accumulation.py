@@ -41,8 +41,9 @@ class Accumulation(Result):
         return max(abs(a - b) / abs(a) for a, b in zip(self.whole, way, strict=True))
 
     def headline(self) -> str:
-        return (f"in {len(self.counted)} pieces of {', '.join(map(str, self.counted))} tokens that count the step is the "
-                f"same to {self.off(self.pieces):.1e}; the mean of the pieces' means is off by {self.off(self.means):.1%}")  # fmt: skip
+        right, wrong = self.off(self.pieces), self.off(self.means)
+        return (f"in {len(self.counted)} pieces of {', '.join(map(str, self.counted))} tokens that count the step is "
+                f"the same to {right:.1e}; the mean of the pieces' means is off by {wrong:.1%}")  # fmt: skip
 
     def tables(self) -> tuple[Table, ...]:
         rows = [("one batch", f"{self.whole[0]:.6f}", f"{self.whole[1]:.6f}"),

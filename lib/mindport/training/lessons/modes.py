@@ -64,8 +64,9 @@ class Modes(Result):
     def headline(self) -> str:
         slow, fast = self.ways
         paid = "never here" if self.worth_it is None else f"after {max(1.0, self.worth_it):.0f} steps"
-        return (f"a step takes {1000 * fast.step:.0f} ms in Graph mode, {1000 * slow.step:.0f} ms in PyNative; compiling "
-                f"took {max(0.0, fast.first - fast.step):.1f} s and is paid {paid}; losses within {self.apart:.1e}")  # fmt: skip
+        compiling = max(0.0, fast.first - fast.step)
+        return (f"a step takes {1000 * fast.step:.0f} ms in Graph mode, {1000 * slow.step:.0f} ms in PyNative; "
+                f"compiling took {compiling:.1f} s and is paid {paid}; losses within {self.apart:.1e}")  # fmt: skip
 
     def tables(self) -> tuple[Table, ...]:
         rows = [(way.mode, f"{way.first:.2f}", f"{1000 * way.step:.1f}", way.graphs, f"{way.losses[-1]:.6f}")

@@ -99,8 +99,8 @@ class Rehearsal(Result):
         return (Table("trouble, and what rings", ("planted", "alarm", "at step", "seen", "likely cause", "do"), rows),)
 
     def properties(self) -> tuple[Property, ...]:
-        return (verdict("trouble in a run rings, and a healthy run does not", self.ok,
-                        f"{len(self.rang)} planted into made-up records of {STEPS} steps", self.headline()),)  # fmt: skip
+        how = f"{len(self.rang)} planted into made-up records of {STEPS} steps"
+        return (verdict("trouble in a run rings, and a healthy run does not", self.ok, how, self.headline()),)
 
     def as_dict(self) -> dict[str, object]:
         """Without the functions that planted."""
