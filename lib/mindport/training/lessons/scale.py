@@ -45,8 +45,8 @@ class ScaleCourse(Result):
         return 0 < self.skipped < len(self.records) and halved and self.taken == len(self.records) - self.skipped
 
     def headline(self) -> str:
-        return (f"{self.skipped} of {len(self.records)} steps overflowed and moved nothing; the loss scale came "
-                f"down from {self.first:.0f} to {min(self.scales()):.0f}; the optimizer counted {self.taken} steps")  # fmt: skip
+        return (f"{self.skipped} of {len(self.records)} steps overflowed and moved nothing; the loss scale came down "
+                f"from {self.first:.0f} to {min(self.scales()):.0f}; the optimizer counted {self.taken}")  # fmt: skip
 
     def tables(self) -> tuple[Table, ...]:
         rows = [(r.step, f"{r.loss_scale:.0f}", "moved" if r.moved else "skipped", r.loss, r.norm, r.lr)
