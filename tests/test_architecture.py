@@ -25,7 +25,7 @@ ROOMS = (
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "processes", "environment", "environment.doctor", "sources",
     "config", "weights", "mindformers", "tracing", "claims", "coverage", "report", "display", "exercises", "notebook",
-    "run", "commands", "cli",
+    "run", "commands", "cli", "training.data",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "parallel/", "tuning/", "deploy/")
