@@ -21,7 +21,7 @@ from mindport.training.data.arrow import batch_sizes
 
 TRAIN, HELD_OUT = "train", "held_out"
 SPLITS = (TRAIN, HELD_OUT)
-BLOCK = 1 << 22  # bytes of a part
+SMALLEST, LARGEST, PARTS = 1 << 18, 1 << 23, 64  # bytes of a part, and how many a file has between the two
 END_OF_TEXT = "<|endoftext|>"  # what divides documents in published text files, whatever the tokenizer
 _DICT = "dataset_dict.json"
 _STATE = "state.json"
@@ -118,12 +118,17 @@ def _arrow_files(folder: Path) -> list[Path]:
     return [folder / item["filename"] for item in read_json(folder / _STATE)["_data_files"]]
 
 
+def _part_size(path: Path) -> int:
+    """Small enough to keep all processes busy to the end, whatever their number; large enough to be few."""
+    return min(max(path.stat().st_size // PARTS, SMALLEST), LARGEST)
+
+
 def _runs(path: Path) -> Iterator[tuple[int, int, int, int]]:
     """Record batches that make a part together: first, end, row of the first, bytes."""
     start, line, rows, size = 0, 1, 0, 0
-    index = -1
+    index, wanted = -1, _part_size(path)
     for index, (count, nbytes) in enumerate(batch_sizes(path)):
-        if size and size + nbytes > BLOCK:
+        if size and size + nbytes > wanted:
             yield start, index, line, size
             start, line, rows, size = index, line + rows, 0, 0
         rows, size = rows + count, size + nbytes
@@ -137,14 +142,14 @@ Cut = Callable[[bytes], tuple[int, bool]]  # bytes → how many of them make a p
 def _scan(path: Path, cut: Cut) -> tuple[str, list[tuple[int, int, int, bool, bool, int]]]:
     """Digest and spans in one reading: start, end, line, first, last, size."""
     digest, spans, rest = hashlib.sha256(), [], b""
-    start, line, first = 0, 1, True
+    start, line, first, wanted = 0, 1, True, _part_size(path)
     try:
         with path.open("rb") as file:
-            while block := file.read(BLOCK):
+            while block := file.read(wanted):
                 digest.update(block)
                 rest += block
                 size, last = cut(rest)
-                if size and len(rest) >= BLOCK:
+                if size and len(rest) >= wanted:
                     spans.append((start, start + size, line, first, last, size))
                     start, line, first = start + size, line + rest.count(b"\n", 0, size), last
                     rest = rest[size:]
