@@ -35,9 +35,11 @@ class Both(nn.Cell):
         return self.both(ids)
 
 
-def built(pair, name, level="O0", **changes):
+def built(pair, name, level="O0", layers=3, **changes):
     it = pair(name)
-    return GPT(it.config, lambda name, shape: it.values[name], precision=Precision(level), **changes)
+    return GPT(
+        it.config.with_layers(layers), lambda name, shape: it.values[name], precision=Precision(level), **changes
+    )
 
 
 def trained(model, mode="pynative", scale=1.0):
@@ -61,19 +63,17 @@ def apart(got, expected) -> float:
     return max(abs(got[0] / expected[0] - 1), *distances)
 
 
-@pytest.mark.parametrize("level", LOWER)
-@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma", "qwen3 bias llama3"])
+@pytest.mark.parametrize(("name", "level"), [("gpt2", "O2"), ("llama", "O1"), ("llama", "O2"), ("gemma", "O2")])
 def test_loss_and_gradients_follow_float32(pair, exact, name, level):
     assert 1e-6 < apart(trained(built(pair, name, level)), exact(name)) <= LIMIT
 
 
-@pytest.mark.parametrize("level", LOWER)
-def test_graph_mode_follows_too(pair, exact, level):
-    assert 1e-6 < apart(trained(built(pair, "llama", level), "graph"), exact("llama")) <= LIMIT
+def test_graph_mode_computes_the_same(pair):
+    inputs = built(pair, "llama", "O2", layers=1), built(pair, "llama", "O2", layers=1)
+    assert apart(trained(inputs[0], "graph"), trained(inputs[1])) <= LIMIT
 
 
-@pytest.mark.parametrize("level", LOWER)
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize(("name", "level"), [("gpt2", "O1"), ("llama", "O1"), ("llama", "O2")])
 def test_loss_and_gradients_follow_autocast(pair, name, level):
     with torch.autocast("cpu", torch.float16):
         expected = pair(name).loss_and_gradients(token_ids(T), token_ids(T))
@@ -82,7 +82,6 @@ def test_loss_and_gradients_follow_autocast(pair, name, level):
 
 def test_a_fault_is_beyond_the_limit(pair, exact):
     model = built(pair, "llama", "O1")
-    model.blocks[0].attn.rotate = nn.Identity() if hasattr(nn, "Identity") else model.blocks[0].attn.rotate
     model.blocks[0].mlp.act = kernels.gated("gelu")
     assert apart(trained(model), exact("llama")) > LIMIT
 
@@ -171,28 +170,24 @@ def test_positions_beyond_2048_need_their_island(pair):
     np.testing.assert_array_equal(one, other)
 
 
-def attend(upcast):
-    kernel = kernels.attention(heads=1, kv_heads=1, head_dim=8, scale=1.0, dropout=0.0, dtype="float16", upcast=upcast)
-    q = Tensor(np.full((1, 4, 1, 8), 100, np.float16))
-    return kernel(q, q, q).asnumpy()
+def attention(upcast):
+    return kernels.attention(heads=1, kv_heads=1, head_dim=8, scale=1.0, dropout=0.0, dtype="float16", upcast=upcast)
 
 
-def test_scores_of_80_000_need_upcast_attention():
-    """The softmax is in float32 at every level; a product in half overflows before it, in autocast as here."""
-    np.testing.assert_array_equal(attend(upcast=True), 100)
-    assert not np.isfinite(attend(upcast=False)).all()
+HUNDRED = Tensor(np.full((1, 4, 1, 8), 100, np.float16))
 
 
-def test_many_small_weights_need_the_softmax_in_float32():
-    def small():
-        with override("attention", "reference"):
-            return kernels.attention(heads=1, kv_heads=1, head_dim=8, scale=1.0, dropout=0.0, dtype="float16")
+def test_a_softmax_of_80_000_needs_its_island():
+    kernel = attention(upcast=True)
+    np.testing.assert_array_equal(kernel(HUNDRED, HUNDRED, HUNDRED).asnumpy(), 100)
+    right = kernel.softmax
+    kernel.softmax = lambda scores: right(scores.astype(ms.float16)).astype(ms.float32)
+    assert np.isnan(kernel(HUNDRED, HUNDRED, HUNDRED).asnumpy()).any()
 
-    q = Tensor(np.random.default_rng(0).standard_normal((1, 64, 1, 8)).astype(np.float16) * 40)
-    assert np.isfinite(small()(q, q, q).asnumpy()).all()
-    wrong = narrowed(small())
-    wrong.lowest = wrong.lowest.astype(ms.float16)  # below the lowest float16: infinity
-    assert not np.isfinite(wrong(q, q, q).asnumpy()).all()
+
+def test_a_product_of_80_000_overflows_before_the_softmax():
+    """In autocast as here; a configuration with `upcast_attention` multiplies in float32 too."""
+    assert not np.isfinite(attention(upcast=False)(HUNDRED, HUNDRED, HUNDRED).asnumpy()).all()
 
 
 def test_a_loss_of_120_000_needs_its_island():
@@ -206,8 +201,7 @@ def test_a_loss_of_120_000_needs_its_island():
 # An overflow must be seen by whoever looks after the loss scale.
 
 
-@pytest.mark.parametrize("level", LOWER)
-@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt2 relu by layer"])
+@pytest.mark.parametrize(("name", "level"), [("gpt2", "O1"), ("llama", "O2"), ("gpt2 relu by layer", "O2")])
 def test_an_overflow_reaches_the_norm_of_the_gradients(pair, name, level):
     loss, gradients = trained(built(pair, name, level), scale=2.0**24)
     assert np.isfinite(loss)
@@ -221,8 +215,7 @@ def test_a_scale_of_1024_overflows_nothing(pair, exact):
     assert apart((loss / 1024, {name: g / 1024 for name, g in gradients.items()}), exact("llama")) <= LIMIT
 
 
-@pytest.mark.parametrize("path", ["cpu", "reference"])
-def test_relu_hands_nan_on(path):
+def test_relu_hands_nan_on():
     relu = kernels.activation("relu")
     np.testing.assert_array_equal(relu(Tensor([np.nan, -1.0, 2.0], ms.float32)).asnumpy(), [np.nan, 0, 2])
 
