@@ -15,7 +15,7 @@ from mindport.processes import environment
 from mindport.training.checkpoint import Checkpoints, read_checkpoint
 
 ROOT = Path(__file__).parents[3]
-KILLS = 6
+KILLS = 8
 
 
 def saver(how: str, root: Path, source: Path) -> subprocess.Popen[str]:
@@ -42,11 +42,11 @@ def test_killed_again_and_again_while_it_saves(source: Path, tmp_path: Path) -> 
     assert before > KILLS  # it did go on each time
 
 
-def test_killed_at_every_file_operation_of_a_save(source: Path, tmp_path: Path) -> None:
+def test_killed_before_every_change_of_the_disk(source: Path, tmp_path: Path) -> None:
     process = saver("events", tmp_path / "checkpoints", source)
     said, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
-    assert int(said) > 50  # operations, each of them once the last
+    assert int(said) > 40  # each of them the first that did not happen
 
 
 @pytest.mark.parametrize(("how", "code"), [("exit", 3), ("interrupt", -2)])

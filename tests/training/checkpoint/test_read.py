@@ -105,7 +105,7 @@ def test_a_record_with_its_seal_made_new_is_held_to_the_files(saved: Path) -> No
     for change in ({"step": "5"}, {"loss": "low"}, {"files": {"../x": {"sha256": "", "bytes": 1}}}, {"more": 1},
                    {"about": {}}, {"format": 2}):  # fmt: skip
         (saved / "training.json").write_text(_sealed({**content, **change}))
-        with pytest.raises(FileError, match="of this version|another format"):
+        with pytest.raises(FileError, match=r"of this version|another format"):
             read_checkpoint(saved)
 
 
