@@ -48,6 +48,7 @@ def changed(name: str, value: Any, config: TrainConfig = CONFIG) -> TrainConfig:
 
 def test_its_own_run_goes_on_without_a_word(found: Saved) -> None:
     assert check_belongs(found, run(found)) == ()
+    assert check_belongs(found, run(found, model=dataclasses.replace(found.model, dtype="bfloat16"))) == ()
 
 
 def test_every_field_is_in_one_list() -> None:

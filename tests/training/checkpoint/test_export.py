@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from mindport import cli
+from mindport.config import read_config
 from mindport.errors import FileError
+from mindport.parity import verify
 from mindport.parity.identity import identity, same_model
 from mindport.results import plain
 from mindport.sources import resolve
@@ -84,5 +86,8 @@ def test_in_the_precision_of_the_source_the_files_have_its_headers(trained: tupl
 def test_its_reference_is_its_export(trained: tuple[Path, Path], exported: Path) -> None:
     source, path = trained
     same_model(identity(exported), path)
+    assert load(path).config == read_config(exported).model
     with pytest.raises(FileError, match=r"trained since(.|\n)*3 steps(.|\n)*--to huggingface"):
         same_model(identity(source), path)
+    with pytest.raises(FileError, match="trained since"):  # at once: the reference takes minutes
+        verify(path)

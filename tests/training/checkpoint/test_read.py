@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import shutil
@@ -25,7 +26,7 @@ def test_everything_comes_back(source: Path, saved: Path) -> None:
     assert same(found.weights, meant.weights) and same(found.state, meant.state)
     assert (found.step, found.loss, found.about) == (5, 2.5, meant.about)
     assert found.record.versions == here() and found.record.versions["mindspore"][:1].isdigit()
-    assert found.model == load(source).config
+    assert found.model == dataclasses.replace(load(source).config, dtype="float32")
 
 
 def test_it_is_a_mindport_directory_with_its_companions(source: Path, saved: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,8 @@ def check_belongs(saved: Saved, run: Run) -> tuple[str, ...]:
 
 
 def _check_model(saved: Saved, model: ModelConfig) -> None:
-    before, now = plain(to_dict(saved.model)), plain(to_dict(model))
+    same = replace(model, dtype=saved.model.dtype)  # what the source's file was in; the training is in float32
+    before, now = plain(to_dict(saved.model)), plain(to_dict(same))
     if odd := [f"{name} {now[name]}" for name in before if before[name] != now[name]]:
         raise UsageError("the checkpoint is of another model", where=saved.path, got=some(odd),
                          expected=some([f"{name} {before[name]}" for name in before if before[name] != now[name]]),

@@ -62,5 +62,6 @@ def write_checkpoint(path: Path, taken: Taken, origin: Origin) -> None:
 
 def _manifest(origin: Origin, files: dict[str, dict[str, Any]], step: int) -> Manifest:
     before = origin.manifest
-    return replace(before, dtype=DTYPE, files=dict(files), accounting={}, mindport=mindport.__version__,
+    model = replace(before.model, dtype=DTYPE)
+    return replace(before, model=model, dtype=DTYPE, files=dict(files), accounting={}, mindport=mindport.__version__,
                    steps=before.steps + step)  # fmt: skip
