@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import math
@@ -177,6 +178,49 @@ def test_a_step_that_is_there_is_not_written_over(source: Path, saved: Path) -> 
         checkpoints.save(snapshot(source, 5))
 
 
+def test_the_best_is_told_and_its_pointer_heals(source: Path, tmp_path: Path) -> None:
+    with Checkpoints(tmp_path, source, keep=1) as checkpoints:
+        assert checkpoints.lowest() is None and checkpoints.read_newest() is None
+        checkpoints.save(snapshot(source, 1), 2.0)
+        checkpoints.save(snapshot(source, 2), 2.0)
+        checkpoints.wait()
+        assert checkpoints.lowest() == (tmp_path / "step-00000001", 2.0)
+        assert checkpoints.read_newest().step == 2
+    (tmp_path / "best.json").write_text("{")
+    with Checkpoints(tmp_path, source):
+        assert pointer(tmp_path) == 1
+
+
+def test_an_error_of_the_training_is_not_hidden_by_one_of_the_thread(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise FileError("the disk is gone")
+
+    monkeypatch.setattr(room, "write_checkpoint", broken)
+    with pytest.raises(ZeroDivisionError), Checkpoints(tmp_path, source) as checkpoints:
+        checkpoints.save(snapshot(source, 1))
+        1 / 0  # noqa: B018
+    assert capsys.readouterr().err == "a checkpoint was not written either: the disk is gone\n"
+    with pytest.raises(FileError, match="the disk is gone"), Checkpoints(tmp_path, source) as checkpoints:
+        checkpoints.save(snapshot(source, 1))
+
+
+def test_an_old_one_that_cannot_be_removed_is_said(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    with Checkpoints(tmp_path, source, keep=1, asynchronous=False) as checkpoints:
+        checkpoints.save(snapshot(source, 1))
+        monkeypatch.setattr(shutil, "rmtree", refuse)
+        with pytest.raises(FileError, match="cannot be removed"):
+            checkpoints.save(snapshot(source, 2))
+        assert steps(checkpoints) == [2]
+
+
 def test_what_others_keep_there_stays(source: Path, tmp_path: Path) -> None:
     for name in ("step-1", "step-00000001.copy", "notes"):
         (tmp_path / name).mkdir()
@@ -190,6 +234,16 @@ def test_what_others_keep_there_stays(source: Path, tmp_path: Path) -> None:
 def test_arguments_that_make_no_sense(source: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one checkpoint at least"):
         Checkpoints(tmp_path, source, keep=0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="need a directory"):
+        Checkpoints(tmp_path / "file", source)
+    with Checkpoints(tmp_path, source) as checkpoints:
+        for step in (-1, 1.0, True):
+            with pytest.raises(UsageError, match="of a number of steps"):
+                checkpoints.save(dataclasses.replace(snapshot(source, 1), step=step))
+        for history in ({"why": len}, {1: 2}):
+            with pytest.raises(UsageError, match=r"JSON cannot hold(.|\n)*history"):
+                checkpoints.save(snapshot(source, 1, history=history))
     with pytest.raises(FileError, match=r"no config\.json"):
         Checkpoints(tmp_path, tmp_path / "nothing")
     other = shutil.copytree(source, tmp_path / "other")

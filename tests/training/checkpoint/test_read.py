@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import random
 import shutil
 from pathlib import Path
@@ -27,6 +28,15 @@ def test_everything_comes_back(source: Path, saved: Path) -> None:
     assert (found.step, found.loss, found.about) == (5, 2.5, meant.about)
     assert found.record.versions == here() and found.record.versions["mindspore"][:1].isdigit()
     assert found.model == dataclasses.replace(load(source).config, dtype="float32")
+
+
+def test_what_alarms_remember_comes_back_whatever_it_is(source: Path, tmp_path: Path) -> None:
+    history = {"norms": [np.float32(1.5), math.inf, -math.inf], "last": math.nan, "steps": (1, 2), "said": None}
+    with Checkpoints(tmp_path, source) as checkpoints:
+        path = checkpoints.save(snapshot(source, 1, history=history)).path
+    found = read_checkpoint(path).about.history
+    assert math.isnan(found.pop("last"))
+    assert found == {"norms": [1.5, math.inf, -math.inf], "steps": [1, 2], "said": None}
 
 
 def test_it_is_a_mindport_directory_with_its_companions(source: Path, saved: Path) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 
 import mindport
 from mindport.config import ModelConfig
+from mindport.errors import UsageError
 from mindport.files import atomic_directory, sha256
 from mindport.training.checkpoint.arrays import specs_of, take_state, take_weights, write_files
 from mindport.training.checkpoint.origin import DTYPE, Origin
-from mindport.training.checkpoint.record import Record, check_plain, here, measured, write_record
+from mindport.training.checkpoint.record import Record, as_json, here, measured, write_record
 from mindport.training.checkpoint.snapshot import About, Snapshot
 from mindport.weights.manifest import Manifest, write_manifest
 from mindport.weights.safetensors_io import make_header
@@ -39,8 +40,10 @@ def take(snapshot: Snapshot, loss: float | None, model: ModelConfig) -> Taken:
     Raises:
         UsageError: it is not this model's, or cannot be stored.
     """
+    if type(snapshot.step) is not int or snapshot.step < 0:
+        raise UsageError("a snapshot is of a number of steps", got=snapshot.step, expected="0 or more")
     weights, state = take_weights(snapshot.weights, model), take_state(snapshot.state)
-    return Taken(snapshot.step, measured(loss), weights, state, check_plain(snapshot.about))
+    return Taken(snapshot.step, measured(loss), weights, state, as_json(snapshot.about))
 
 
 def write_checkpoint(path: Path, taken: Taken, origin: Origin) -> None:
