@@ -9,7 +9,7 @@ from mindport.training.monitor.alarms.history import Finding, History, Plan
 from mindport.training.record import StepRecord
 
 SETTLE = 25  # steps in which the scale may find its place
-SEVERAL, SPAN = 4, 100  # so many halvings within so many steps
+SEVERAL, SPAN = 5, 100  # so many halvings within so many steps
 OFTEN = 20  # steps of which most overflow
 LOWEST = 1.0
 
