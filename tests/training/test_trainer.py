@@ -17,7 +17,7 @@ import pytest
 from mindspore import Tensor, ops
 
 from mindport import cli, processes
-from mindport.errors import ConfigError, FileError, UsageError
+from mindport.errors import BackendError, ConfigError, FileError, UsageError
 from mindport.model import load_model
 from mindport.results import plain
 from mindport.training import Callback, StopAt, Trainer
@@ -198,9 +198,10 @@ def test_one_training_at_a_time_and_none_over_another(path, whole, tmp_path):
 
 
 def test_a_run_is_written_over_when_it_is_wanted(path, tmp_path):
-    first = Trainer(config(path, tmp_path / "run", "steps=2")).run()
+    own = "data.directory=''"
+    first = Trainer(config(path, tmp_path / "run", "steps=2", own)).run()
     (tmp_path / "run" / "notes.txt").write_text("mine", "utf-8")
-    again = Trainer(config(path, tmp_path / "run", "steps=3")).run(overwrite=True)
+    again = Trainer(config(path, tmp_path / "run", "steps=3", own, "data.tokens=10")).run(overwrite=True)
     assert (first.step, again.step, len(again.curve)) == (2, 3, 3)
     assert [each.name for each in again.checkpoints] == ["step-00000003"] and (tmp_path / "run" / "notes.txt").is_file()
 
@@ -218,10 +219,14 @@ def test_the_mode_is_as_before(whole):
     assert ms.get_context("mode") == ms.PYNATIVE_MODE
 
 
-def test_rows_longer_than_the_context_stop_before_anything_is_made(path, tmp_path):
-    with pytest.raises(ConfigError, match="24"):
-        Trainer(config(path, tmp_path / "run", "data.tokens=25")).run()
-    assert not (tmp_path / "run" / "checkpoints").exists()
+@pytest.mark.parametrize(("settings", "error"), [
+    (["data.tokens=25"], ConfigError),  # of 24 positions
+    (["precision.level=O1", "precision.dtype=bfloat16"], BackendError),
+])  # fmt: skip
+def test_what_cannot_be_stops_before_anything_is_made(path, tmp_path, settings, error):
+    with pytest.raises(error):
+        Trainer(config(path, tmp_path / "run", "data.directory=''", *settings)).run()
+    assert [each.name for each in (tmp_path / "run").iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize("words", [["train"], ["train", "none.yaml"], ["prepare", "none.yaml"], ["prepare"],

@@ -42,6 +42,7 @@ from mindport.training.text import open_text
 
 if TYPE_CHECKING:
     from mindport.model import GPT
+    from mindport.model.precision import Precision
     from mindport.training.stepper import Stepper
 
 
@@ -108,6 +109,7 @@ def assemble(
         MindPortError: something does not fit.
     """
     check_model(config, described_model(config)[1], config.out)
+    precision = _precision(config)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_execution(config.mode))
         text = open_text(config)
@@ -117,7 +119,7 @@ def assemble(
         saved, warnings = _resumed(checkpoints, config, start, about) if resume else (None, ())
         step, position = (saved.step, saved.about.position) if saved else (0, Position())
         _say_what_it_takes(config, start.config, step)
-        stepper = _stepper(config, start, saved)
+        stepper = _stepper(config, start, saved, precision)
         sampler = _sampler(config, stepper.model, start.tokenizer)
         monitor, measured = _monitor(config, directory, start.config, step, sinks)
         batches = text.batches("train", config.batch.rows, seed=config.seed, position=position)
@@ -198,23 +200,27 @@ def _say_what_it_takes(config: TrainConfig, model: ModelConfig, step: int) -> No
             say(line)
 
 
-def _stepper(config: TrainConfig, start: StartModel, saved: Saved | None) -> Stepper:
+def _precision(config: TrainConfig) -> Precision:
+    from mindport.model.precision import Precision
+
+    return Precision(config.precision.level, config.precision.dtype)
+
+
+def _stepper(config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision) -> Stepper:
     from mindport.training.stepper import Stepper
 
-    stepper = Stepper(_model(config, start, saved), config)
+    stepper = Stepper(_model(config, start, saved, precision), config)
     if saved:
         stepper.restore({name: saved.state[name] for name in saved.state}, step=saved.step)
     return stepper
 
 
-def _model(config: TrainConfig, start: StartModel, saved: Saved | None) -> GPT:
+def _model(config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision) -> GPT:
     """The model with the weights that the next step finds: they are there from birth, nothing is overwritten."""
     from mindport.model import GPT, load_model
     from mindport.model.dropout import with_dropout
     from mindport.model.parameters import fresh
-    from mindport.model.precision import Precision
 
-    precision = Precision(config.precision.level, config.precision.dtype)
     if saved or config.start == "pretrained":
         model = load_model(saved.path if saved else start.directory, precision=precision, dropout=config.dropout,
                            seed=config.seed)  # fmt: skip
