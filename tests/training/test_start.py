@@ -21,8 +21,9 @@ from mindport.training import StopAt, estimate
 from mindport.training.callbacks import Callbacks
 from mindport.training.config import BatchConfig, CheckpointConfig, TrainConfig
 from mindport.training.interrupt import wishes
-from mindport.training.kill_moments import is_writing, last_step, moments, newest
+from mindport.training.kill_moments import is_writing, last_step, moments, newest, writer
 from mindport.training.kill_test import kill_test
+from mindport.training.monitor import JsonLines
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model, start_model
 from mindport.weights import load
@@ -136,10 +137,16 @@ def test_a_moment_is_seen_in_the_directory(tmp_path):
     assert (last_step(run), newest(run), is_writing(run)) == (4, 6, True)
     stepping, writing = (next(m for m in moments(20, 8, 1.0, random.Random(0)) if m.aimed.startswith(kind))
                          for kind in ("step", "a write"))  # fmt: skip
-    assert not stepping.has_come(RunDirectory(tmp_path / "x"), 9.0) and not writing.has_come(
-        RunDirectory(tmp_path / "x"), 9
-    )
-    assert not stepping.has_come(run, 9.0) and stepping.has_come(run, 9.5) and writing.has_come(run, 0.0)
+    assert not writing.has_come(run, 9.0, False) and writing.has_come(run, 9.0, True)
+    assert not stepping.has_come(run, 9.0, False) and not stepping.has_come(
+        run, 9.0, True
+    )  # step 4 is of an earlier one
+    with run.metrics.open("a", encoding="utf-8") as file:
+        file.write('\n{"event": "step", "step": 5}\n')
+    assert not stepping.has_come(run, 9.0, True) and stepping.has_come(run, 9.5, True)
+    inode = writer(run)
+    JsonLines(run.metrics).close()  # as each process begins
+    assert writer(run) != inode and writer(RunDirectory(tmp_path / "x")) == 0
 
 
 def test_a_kill_test_that_could_show_nothing_is_refused(tmp_path):
