@@ -30,7 +30,6 @@ from mindport.training.data.manifest import NAME, Manifest, check_files, describ
 from mindport.training.data.report import DataReport
 from mindport.training.data.shard import is_whole, key_of
 from mindport.training.data.tokenizer import Tokenizer, digest, read_tokenizer
-from mindport.weights.progress import progress as shown
 
 PARTS, WRITING, LOCK = "parts", "writing", ".lock"
 RECORDS = (".mindrecord", ".mindrecord.db")
@@ -121,6 +120,8 @@ def _tokenise(
     todo: list[Part], config: DataConfig, model: Path, request: dict[str, Any], out: Path, progress: bool
 ) -> int:
     """Make the shards that are not there; returns how many were."""
+    from mindport.weights.progress import progress as shown  # late: a process that tokenises needs no weights
+
     same = {"model": str(model.resolve()), "column": config.column, "vocab_size": request["vocab_size"],
             "tokenizer": request["tokenizer"], "template": request["template"]}  # fmt: skip
     jobs = [({"part": part.as_dict(), **same}, _shard(out, index)) for index, part in enumerate(todo)]
