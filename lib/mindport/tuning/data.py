@@ -24,16 +24,17 @@ def cases(quick: bool = False) -> Iterator[Case]:
     """Text to rows on the disk, then rows to shuffled batches."""
     text = {**(QUICK if quick else TEXT), "model": _model(quick)}
     prepare = (Contestant("mindport", OURS, "prepare_rows", text), Contestant(PREPARING, PEER, "prepare_rows", text))
-    yield _case("tokenise, pack, write", prepare, {PREPARING: AIM}, 3, quick)
+    yield timed("tokenise, pack, write", prepare, {PREPARING: AIM}, 3, quick)
     read = (
         Contestant("mindport", OURS, "read_batches", text),
         Contestant(READING, PEER, "read_batches", text),
         Contestant("MindDataset", OURS, "read_mind_dataset", text),
     )
-    yield _case("read shuffled batches", read, {READING: AIM}, 7, quick)
+    yield timed("read shuffled batches", read, {READING: AIM}, 7, quick)
 
 
-def _case(name: str, who: Sequence[Contestant], aims: Mapping[str, float], rounds: int, quick: bool) -> Case:
+def timed(name: str, who: Sequence[Contestant], aims: Mapping[str, float], rounds: int, quick: bool) -> Case:
+    """One case; its work is the tokens that our contestant counted."""
     plan = Plan(1.0, EQUAL, aims, rounds=2 if quick else rounds, calls=1, warm_up=1, unit="M tokens/s", peaks=False)
     case = race(name, who, replace(plan, threads=1) if quick else plan)
     about: dict[str, Any] = case.about[case.ours]

@@ -72,8 +72,8 @@ def test_marks_divide_a_text_and_lines_are_counted():
 def test_jsonl_has_the_same_documents_however_it_is_cut(texts, size):
     path = Path("text.jsonl")
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    assert [d.value for d in read(path, size)] == texts
-    assert [d.where for d in read(path, size)] == [f"text.jsonl:{n + 1}" for n in range(len(texts))]
+    expected = [(text, f"text.jsonl:{line}") for line, text in enumerate(texts, 1)]
+    assert [(d.value, d.where) for d in read(path, size)] == expected
 
 
 GOOD = b'{"text": "a"}\n'

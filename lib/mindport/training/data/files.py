@@ -136,7 +136,8 @@ def _runs(path: Path) -> Iterator[tuple[int, int, int, int]]:
         yield start, index + 1, line, size
 
 
-Cut = Callable[[bytes], tuple[int, bool]]  # bytes → how many of them make a part, and whether a document ends there
+# bytes, and whether a document begins there → how many of them make a part, and whether a document ends there
+Cut = Callable[[bytes, bool], tuple[int, bool]]
 
 
 def _scan(path: Path, cut: Cut) -> tuple[str, list[tuple[int, int, int, bool, bool, int]]]:
@@ -148,7 +149,7 @@ def _scan(path: Path, cut: Cut) -> tuple[str, list[tuple[int, int, int, bool, bo
             while block := file.read(wanted):
                 digest.update(block)
                 rest += block
-                size, last = cut(rest)
+                size, last = cut(rest, first)
                 if size and len(rest) >= wanted:
                     spans.append((start, start + size, line, first, last, size))
                     start, line, first = start + size, line + rest.count(b"\n", 0, size), last
@@ -162,7 +163,7 @@ def _scan(path: Path, cut: Cut) -> tuple[str, list[tuple[int, int, int, bool, bo
     return digest.hexdigest(), spans
 
 
-def _at_line(data: bytes) -> tuple[int, bool]:
+def _at_line(data: bytes, first: bool) -> tuple[int, bool]:
     return data.rfind(b"\n") + 1, True
 
 
@@ -171,11 +172,13 @@ def _at_paragraph(marks: tuple[str, ...]) -> Cut:
 
     Before, not after: pre-tokenizers of the GPT family split there whatever follows.
     """
-    ends = [f"\n{mark}{end}".encode() for mark in marks for end in ("\n", "\r\n")]
+    ends = [f"{mark}{end}".encode() for mark in marks for end in ("\n", "\r\n")]
 
-    def cut(data: bytes) -> tuple[int, bool]:
-        if size := max((data.rfind(end) + len(end) for end in ends if end in data), default=0):
-            return size, True
+    def cut(data: bytes, first: bool) -> tuple[int, bool]:
+        behind = [at + 1 + len(end) for end in ends if (at := data.rfind(b"\n" + end)) >= 0]
+        behind += [len(end) for end in ends if first and data.startswith(end)]
+        if behind:
+            return max(behind), True
         for gap in (b"\n\n", b"\n\r\n", b"\n", b" "):
             found = data.rfind(gap)
             if size := len(data[: max(found, 0)].rstrip(b" \r\n" if gap == b" " else b"\r\n")):

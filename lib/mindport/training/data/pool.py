@@ -37,7 +37,7 @@ def run(jobs: Sequence[Job], workers: int, done: Callable[[int], None]) -> None:
             tokenise(job, shard)
             done(job["part"]["size"])
         return
-    count = min(workers or len(os.sched_getaffinity(0)), len(jobs))
+    count = min(workers or _cores(), len(jobs))
     waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
     answers: queue.SimpleQueue[int | MindPortError] = queue.SimpleQueue()
     for job in [*jobs, *[None] * count]:
@@ -54,6 +54,11 @@ def run(jobs: Sequence[Job], workers: int, done: Callable[[int], None]) -> None:
     finally:
         for process in processes:
             _end(process)
+
+
+def _cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start() -> subprocess.Popen[str]:
