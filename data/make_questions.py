@@ -24,7 +24,7 @@ CORPUS, QUESTIONS = HERE / "corpus" / "shakespeare.txt", HERE / "corpus" / "ques
 SEED = 20251
 PLAYS = {"Macbeth": "MACBETH", "A Midsummer Night's Dream": "A MIDSUMMER NIGHT'S DREAM"}
 END = "THE SONNETS"  # what follows the last of them
-SPEECH = re.compile(r"^(?!ALL)([A-Z][A-Z ]+)\.?\n([^\[\]\n_]{28,64}[.!?;:,])$", re.MULTILINE)  # speaker, and the first line
+SPEECH = re.compile(r'^(?!ALL)([A-Z][A-Z ]+)\.?\n([^\[\]\n_"]{28,64}[.!?;:,])$', re.MULTILINE)  # speaker, first line
 TWO_TURNS = 4  # every fourth conversation asks a second question
 
 Turn = tuple[str, str]  # question, answer

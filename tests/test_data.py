@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from safetensors import safe_open
 
-from mindport.sources import corpus, resolve
+from mindport.processes import run_file
+from mindport.sources import corpus, resolve, text_file
 
 DATA = Path(__file__).parents[1] / "data"
 NAMES = ("tiny-gpt2", "tiny-llama")
@@ -98,6 +100,32 @@ def test_corpus_has_its_licence() -> None:
     assert "public domain" in licence
     assert f"{corpus().stat().st_size:,} bytes" in licence
     assert "f393d09d07ea4d0e" in licence  # the package that it was taken from
+
+
+def test_the_questions_are_as_their_script_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = run_file(DATA / "make_questions.py")
+    monkeypatch.setattr(script, "QUESTIONS", tmp_path / "questions.jsonl")
+    script.main()
+    assert (tmp_path / "questions.jsonl").read_bytes() == text_file("questions").read_bytes()
+
+
+def test_the_questions_have_right_answers() -> None:
+    lines = text_file("questions").read_text(encoding="utf-8").splitlines()
+    talks = [json.loads(line)["messages"] for line in lines]
+    turns = [(ask["content"], say["content"]) for talk in talks for ask, say in batched(talk)]
+    assert len(talks) == 240 and len(set(turns)) == len(turns) == 300 and {len(talk) for talk in talks} == {2, 4}
+    sums = [answer for _, answer in turns if re.fullmatch(r"\d+ [-+] \d+ = \d+\.", answer)]
+    assert len(sums) > 40 and all(eval(sum_.rstrip(".").replace("=", "==")) for sum_ in sums)
+    lines = [(q.split('"')[1], a.split(" says")[0]) for q, a in turns if q.startswith("Who says")]
+    said = corpus().read_text(encoding="ascii")
+    assert len(lines) == 150
+    assert all(re.search(rf"^{who.upper()}\.?\n{re.escape(line)}$", said, re.MULTILINE) for line, who in lines)
+
+
+def batched(talk: list[dict[str, str]]) -> list[tuple[dict[str, str], dict[str, str]]]:
+    """Question and answer, again and again."""
+    assert [message["role"] for message in talk] == ["user", "assistant"] * (len(talk) // 2)
+    return list(zip(talk[::2], talk[1::2], strict=True))
 
 
 @pytest.mark.parametrize("name", NAMES)

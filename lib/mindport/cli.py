@@ -2,8 +2,7 @@
 
 Exit codes: 0 a positive answer, 1 a negative verdict, 2 an input that cannot be used or an answer that cannot be
 written (one message), 70 a fault in MindPort itself (with its traceback), 130 interrupted, 141 the reader of the
-output went away,
-143 ended by SIGTERM.
+output went away, 143 ended by SIGTERM; a training that is ended by a signal writes a checkpoint and answers first.
 With `--json` stdout carries exactly one JSON object; logs and progress are always on stderr.
 """
 
@@ -30,7 +29,7 @@ from mindport.errors import BackendError, FileError, MindPortError, UsageError
 from mindport.results import Result, plain
 from mindport.tables import LIMIT
 
-OK, NEGATIVE, INPUT, BUG, INTERRUPTED, PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
+INPUT, BUG, INTERRUPTED, PIPE, TERMINATED = 2, 70, 130, 141, 143
 LONGEST = 200  # characters of a path in a message
 EXIT_CODES = "Exit codes: 0 yes, 1 a negative verdict, 2 an input that cannot be used, 70 a fault in MindPort itself."
 ISSUE = "this is a fault in MindPort: please report the lines above, with the command and `mindport doctor --json`"
@@ -70,7 +69,7 @@ def _attempt(words: Sequence[str], as_json: bool) -> int:
     except Exception:
         return _fault()
     print(answer, flush=True)
-    return OK if result.ok else NEGATIVE
+    return result.exit_code
 
 
 def _answers_json(words: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,23 @@ def run(options: argparse.Namespace) -> Result:
     return runner.run(options.model, size=options.size, only=options.only, out=options.out, allow=tuple(options.allow))
 
 
+def train(options: argparse.Namespace) -> Result:
+    from mindport.training.example import example
+
+    if options.example:
+        return example(options.example)
+    config = _training(options)
+    from mindport.training.trainer import Trainer
+
+    return Trainer(config).run(resume=options.resume, overwrite=options.overwrite)
+
+
+def prepare(options: argparse.Namespace) -> Result:
+    from mindport.training.text import prepare_text
+
+    return prepare_text(_training(options))
+
+
 def bench(options: argparse.Namespace) -> Result:
     from mindport import tuning
 
@@ -112,6 +130,19 @@ def coverage(options: argparse.Namespace) -> Result:
             "name a target, or ask for the table", do="mindport coverage PATH, or mindport coverage --list"
         )
     return operators.operator_table() if options.list else operators.cover(options.target, timeout=options.timeout)
+
+
+def _training(options: argparse.Namespace) -> Any:
+    """The configuration that the command line names, with what it sets."""
+    from mindport.training.config_file import read_config
+
+    if options.config is None:
+        raise UsageError("name a configuration, or ask for an example",
+                         do="mindport train CONFIG, or mindport train --example tiny-gpt2")  # fmt: skip
+    given = list(options.set)
+    given += [] if options.out is None else [f"out={json.dumps(options.out)}"]
+    given += [] if options.steps is None else [f"steps={options.steps}"]
+    return read_config(options.config, given)
 
 
 @dataclass(frozen=True)
@@ -140,6 +171,11 @@ _MODEL_HELP = "a Hugging Face directory, or a name that `mindport fetch` knows"
 
 _ALLOW = _arg("--allow", nargs="+", action="extend", default=[], metavar="KEY", help="unknown keys to let pass")
 _PADDED = _arg("--padded-vocab", type=int, metavar="N", help="the embedding has N rows; beyond vocab_size is padding")
+_SETTINGS = (
+    _arg("--out", metavar="DIR", help="the run's directory, in place of the file's"),
+    _arg("--steps", type=int, metavar="N", help="in place of the file's"),
+    _arg("--set", action="append", default=[], metavar="KEY=VALUE", help="one field: --set optimizer.lr=1e-4"),
+)
 
 COMMANDS = {
     "doctor": Command(
@@ -207,12 +243,26 @@ COMMANDS = {
          _arg("--map", action="append", default=[], metavar="RULE", help="A's name=B's name, or FILE.yaml"),
          _arg("--padding", metavar="ARRAY", help="of A, 0 where padding is; ARRAY=N: N; default: attention_mask")),
     ),
+    "train": Command(
+        train, "train by a configuration: text to checkpoints that resume exactly, watched and measured",
+        "mindport train data/training/tiny-gpt2.yaml --steps 20 --out runs/try",
+        (_arg("config", nargs="?", type=Path, metavar="CONFIG", help="a YAML file; --example writes one"),
+         _arg("--example", metavar="MODEL", help="print a whole configuration for this model, each field explained"),
+         _arg("--resume", **_FLAG, help="go on from the newest checkpoint of the run, exactly"),
+         _arg("--overwrite", **_FLAG, help="begin again in the directory of an earlier run"), *_SETTINGS),
+    ),
+    "prepare": Command(
+        prepare, "make the tokens of a training beforehand; `train` does it where it was not done",
+        "mindport prepare data/training/tiny-gpt2.yaml",
+        (_arg("config", type=Path, metavar="CONFIG", help="the training's YAML file"), *_SETTINGS),
+    ),
     "bench": Command(
         bench, "time ours beside a peer, in one run, and hold the two to the same numbers",
         "mindport bench step --json step.json",
         (_arg("name", metavar="NAME",
               help="attention, layer, step: beside PyTorch; knobs: the step with one fast formulation off at a time; "
-              "convert: weights, beside a plain copy of the same bytes"),
+              "convert: weights, beside a plain copy of the same bytes; data: text to batches, beside Hugging Face "
+              "datasets and DataLoader"),
          _arg("--quick", **_FLAG, help="tiny shapes, to see that it works; the times mean nothing"),
          _arg("--json", nargs="?", type=Path, const=True, default=False, metavar="FILE",
               help="write the result to FILE as well; without FILE, answer with one JSON object on stdout")),

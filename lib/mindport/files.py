@@ -46,7 +46,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         aside = Path(name)
         try:
             yield aside
-            aside.chmod(0o666 & ~_umask())  # mkstemp makes it private; a result is shared
+            aside.chmod(0o666 & ~umask())  # mkstemp makes it private; a result is shared
             flush(aside)
             aside.replace(path)
             flush(path.parent)
@@ -247,7 +247,8 @@ def _check_target(path: Path, overwrite: bool) -> None:
                         do="name another directory, remove it, or pass --overwrite")  # fmt: skip
 
 
-def _umask() -> int:
+def umask() -> int:
+    """Permissions that this process takes from new files."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -45,6 +45,11 @@ class Result:
         """The verdict."""
         raise TypeError(f"{type(self).__name__} has no verdict")
 
+    @property
+    def exit_code(self) -> int:
+        """Of a command that answers with it: 0 yes, 1 no."""
+        return 0 if self.ok else 1
+
     def headline(self) -> str:
         """The answer in one sentence."""
         raise TypeError(f"{type(self).__name__} has no headline")

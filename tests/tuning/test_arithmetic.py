@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from mindport.measure.flops import layers_flops
 from mindport.tuning import arithmetic, check_claims, shapes
-from mindport.tuning.flops import layers_flops
 
 VERDICTS = {
     "C083": ["contradicted"], "C050": ["contradicted"], "C064": ["contradicted"], "C176": ["holds"],

@@ -37,7 +37,7 @@ def answers(monkeypatch):
 
 
 def test_an_unknown_benchmark_is_refused():
-    with pytest.raises(UsageError, match="attention, layer, step, knobs, convert"):
+    with pytest.raises(UsageError, match="attention, layer, step, knobs, convert, data"):
         bench("poetry")
 
 

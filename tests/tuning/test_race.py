@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mindport import tuning
+from mindport import measure
 from mindport.errors import BackendError, FileError
 from mindport.tuning.contestant import Contestant
 from mindport.tuning.race import Plan, Worker, cores, machine_peaks, race
@@ -112,8 +112,8 @@ def test_more_work_means_fewer_calls():
 
 def test_the_peaks_are_those_of_the_machine_now(monkeypatch):
     peak = SimpleNamespace(fma_peak=lambda threads: 100.0 * threads, gemm_peak=lambda threads: 90.0 * threads)
-    monkeypatch.setitem(sys.modules, "mindport.tuning.peak", peak)
-    monkeypatch.setattr(tuning, "peak", peak, raising=False)
+    monkeypatch.setitem(sys.modules, "mindport.measure.peak", peak)
+    monkeypatch.setattr(measure, "peak", peak, raising=False)
     case = race("c", [fake("ours"), fake("peer")], replace(QUICK, peaks=True, threads=2))
     assert case.peaks == {"FMA": 200.0, "GEMM": 180.0} and case.shares("ours").keys() == {"FMA", "GEMM"}
 
@@ -124,7 +124,7 @@ def test_without_a_library_there_are_no_peaks_and_that_is_said(monkeypatch, kind
         raise kind("no compiler")
 
     peak = SimpleNamespace(fma_peak=refuse)
-    monkeypatch.setitem(sys.modules, "mindport.tuning.peak", peak)
-    monkeypatch.setattr(tuning, "peak", peak, raising=False)
+    monkeypatch.setitem(sys.modules, "mindport.measure.peak", peak)
+    monkeypatch.setattr(measure, "peak", peak, raising=False)
     absent: dict[str, str] = {}
     assert machine_peaks(1, absent) == {} and absent == {"the machine's peaks": "no compiler"}

@@ -15,20 +15,26 @@ from mindport.errors import UsageError
 from mindport.model.gpt import GPT
 
 
-def greedy(model: GPT, ids: Sequence[int], steps: int) -> list[int]:
+def greedy(model: GPT, ids: Sequence[int], steps: int, length: int = 0) -> list[int]:
     """The `steps` most likely tokens after `ids`, one by one; ends of text are not acted upon.
+
+    Args:
+        model: dropout is off from here on.
+        ids: what is continued.
+        steps: tokens to add.
+        length: of the padded ids, where that of these is less: one graph for prompts of any length.
 
     Raises:
         UsageError: no ids, an id outside the vocabulary, or more tokens than the model has positions.
     """
     _check(model, ids, steps)
-    padded = np.zeros((1, len(ids) + steps), np.int32)
+    padded = np.zeros((1, max(length, len(ids) + steps)), np.int32)
     padded[0, : len(ids)] = ids
     model.set_train(False)
     for end in range(len(ids), len(ids) + steps):
         logits = model(Tensor(padded)).asnumpy()  # (1, T, V)
         padded[0, end] = logits[0, end - 1].argmax()
-    return padded[0, len(ids) :].tolist()
+    return padded[0, len(ids) : len(ids) + steps].tolist()
 
 
 def _check(model: GPT, ids: Sequence[int], steps: int) -> None:

@@ -12,7 +12,17 @@ Needs NumPy, safetensors, tokenizers and gguf, and those only while a model is c
 
 from __future__ import annotations
 
-from mindport.sources.bundled import BY_SIZE, Inventory, available, corpus, is_name, model_for, provenance, resolve, text_file
+from mindport.sources.bundled import (
+    BY_SIZE,
+    Inventory,
+    available,
+    corpus,
+    is_name,
+    model_for,
+    provenance,
+    resolve,
+    text_file,
+)
 from mindport.sources.cache import cache_directory
 from mindport.sources.fetch import FetchResult, fetch
 

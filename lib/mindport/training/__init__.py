@@ -11,22 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mindport.training.accumulate import AccumulatedStep
+    from mindport.training.callbacks import Callback, StopAt
     from mindport.training.clip import ClipNorm
+    from mindport.training.config import TrainConfig
+    from mindport.training.config_file import read_config, write_config
     from mindport.training.loss_scale import LossScale
     from mindport.training.optimizer import AdamW, is_matrix
     from mindport.training.schedule import Constant, Cosine, Linear, Schedule
     from mindport.training.step import TrainStep
     from mindport.training.stepper import Stepper
+    from mindport.training.train_report import TrainReport
+    from mindport.training.trainer import Trainer
 
 __all__ = [
-    "AccumulatedStep", "AdamW", "ClipNorm", "Constant", "Cosine", "Linear", "LossScale", "Schedule", "Stepper",
-    "TrainStep", "is_matrix",
+    "AccumulatedStep", "AdamW", "Callback", "ClipNorm", "Constant", "Cosine", "Linear", "LossScale", "Schedule",
+    "Stepper", "StopAt", "TrainConfig", "TrainReport", "TrainStep", "Trainer", "is_matrix", "read_config",
+    "write_config",
 ]  # fmt: skip
 
 _MODULES = {
-    "AccumulatedStep": "accumulate", "AdamW": "optimizer", "ClipNorm": "clip", "Constant": "schedule",
-    "Cosine": "schedule", "Linear": "schedule", "LossScale": "loss_scale", "Schedule": "schedule",
-    "Stepper": "stepper", "TrainStep": "step", "is_matrix": "optimizer",
+    "AccumulatedStep": "accumulate", "AdamW": "optimizer", "Callback": "callbacks", "ClipNorm": "clip",
+    "Constant": "schedule", "Cosine": "schedule", "Linear": "schedule", "LossScale": "loss_scale",
+    "Schedule": "schedule", "Stepper": "stepper", "StopAt": "callbacks", "TrainConfig": "config",
+    "TrainReport": "train_report", "TrainStep": "step", "Trainer": "trainer", "is_matrix": "optimizer",
+    "read_config": "config_file", "write_config": "config_file",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from mindport.training.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range
+from mindport.training.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SEED, SHARE, Range
 
 Start = Literal["pretrained", "scratch"]
 Mode = Literal["graph", "pynative"]
@@ -34,6 +34,7 @@ class DataConfig:
     buckets: Annotated[
         tuple[int, ...], "lengths of padded rows, the shortest that fits; each is a graph to compile", Range(at_least=2)
     ] = ()
+    unique: Annotated[bool, "of documents with the same text, the first one is taken"] = False
     directory: Annotated[str, "where the tokens are kept; empty: `data` in the run's directory"] = ""
     workers: Annotated[int, "processes that tokenise; 0: one for each core", NOT_NEGATIVE] = 0
 
@@ -107,9 +108,7 @@ class TrainConfig:
     out: Annotated[str, "where the run is left"] = ""
     start: Annotated[Start, "pretrained: the model's weights; scratch: random ones, by the seed"] = "pretrained"
     steps: Annotated[int, "times that the weights move", COUNT] = 300
-    seed: Annotated[
-        int, "of the order of the data, the dropout and random weights", Range(at_least=0, below=2**31)
-    ] = 20251
+    seed: Annotated[int, "of the order of the data, the dropout and random weights", SEED] = 20251
     mode: Annotated[Mode, "graph: compiled, fast; pynative: a cell at a time, to debug"] = "graph"
     recompute: Annotated[bool, "blocks are computed again in the backward pass: less memory, more time"] = False
     dropout: Annotated[float | None, "in place of the model's own; 0 to compare with another framework", SHARE] = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mindport.measure.flops import FORWARD, TRAINING, attention_flops
 from mindport.tuning.case import Case
 from mindport.tuning.contestant import Contestant
-from mindport.tuning.flops import FORWARD, TRAINING, attention_flops
 from mindport.tuning.peers import OURS, TORCH
 from mindport.tuning.race import Plan, race
 

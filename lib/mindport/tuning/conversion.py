@@ -38,7 +38,7 @@ REPEATS = 3
 BLOCK = 1 << 25  # random numbers that the tensors are made of
 FINITE = 0xBBFF  # float16 bits without one of the exponent's: no NaN, no infinity
 PEAK = (
-    "import sys; from mindport import weights; from mindport.tuning.memory import peak\n"
+    "import sys; from mindport import weights; from mindport.measure.memory import peak\n"
     "before = peak()\n"
     "weights.convert(sys.argv[1], sys.argv[2], overwrite=True, progress=False)\n"
     "print(before, peak())"

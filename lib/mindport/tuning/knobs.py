@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mindport.measure.flops import step_flops
 from mindport.tables import Table
 from mindport.tuning import shapes
 from mindport.tuning.benchmark import Benchmark
 from mindport.tuning.case import Case
 from mindport.tuning.contestant import Contestant
-from mindport.tuning.flops import step_flops
 from mindport.tuning.peers import OURS
 from mindport.tuning.race import Plan, Worker, race
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mindport.measure.flops import TRAINING, layers_flops
 from mindport.tuning import shapes
 from mindport.tuning.case import Case
 from mindport.tuning.contestant import Contestant
-from mindport.tuning.flops import TRAINING, layers_flops
 from mindport.tuning.peers import OURS, TORCH
 from mindport.tuning.race import Plan, race
 

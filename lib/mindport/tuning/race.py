@@ -97,7 +97,7 @@ def race(name: str, contestants: Sequence[Contestant], plan: Plan, absent: Mappi
 
 def machine_peaks(threads: int, absent: dict[str, str]) -> dict[str, float]:
     """GFLOP/s of multiply-adds in registers and of a large matrix product, now; `absent` is told why there are none."""
-    from mindport.tuning import peak  # late: it imports mindspore, which only contestants have from the start
+    from mindport.measure import peak  # late: it imports mindspore, which only contestants have from the start
 
     try:
         return {FMA: peak.fma_peak(threads), GEMM: peak.gemm_peak(threads)}

@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, tuple[str, type[Benchmark]]] = {
     "step": ("step", Benchmark),
     "knobs": ("knobs", Knobs),
     "convert": ("conversion", Benchmark),
+    "data": ("data", Benchmark),
 }
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from mindport.config import to_dict
+from mindport.measure.flops import TRAINING, attention_flops, layers_flops
 from mindport.results import Property, Result
 from mindport.tables import Table
-from mindport.tuning.flops import TRAINING, attention_flops, layers_flops
 from mindport.tuning.isolated import isolated
 from mindport.tuning.workload import cut_model, effort, shaped
 

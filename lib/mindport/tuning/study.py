@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mindport.measure.flops import step_flops
 from mindport.tuning.case import Case
 from mindport.tuning.contestant import Contestant
-from mindport.tuning.flops import step_flops
 from mindport.tuning.race import Plan, race
 from mindport.tuning.shapes import Workload
 from mindport.tuning.workload import Effort

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from mindport.measure.memory import peak, reset_peak
 from mindport.processes import own_stdout
 from mindport.tuning.contestant import Built
-from mindport.tuning.memory import peak, reset_peak
 
 
 class Session:

@@ -39,6 +39,17 @@ def copy_companions(directory: Path, target: Path, restored: Mapping[str, str] =
             shutil.copyfile(path, target / path.name)
 
 
+def exported_from(directory: Path) -> dict[str, str] | None:
+    """Of a Hugging Face directory: the digests of the MindPort directory that it is the exact export of, if it is one.
+
+    Raises:
+        FileError: its mark cannot be read.
+    """
+    path = directory / EXPORT_MARK
+    mark = read_json(path) if path.is_file() else None
+    return mark.get("of") if isinstance(mark, dict) and mark.get("dtype") == "keep" else None
+
+
 def set_dtype(directory: Path, dtype: str) -> None:
     """Name another precision in config.json, under the key that it uses: loaders cast to what it says."""
     path = directory / "config.json"

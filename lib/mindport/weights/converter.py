@@ -195,7 +195,8 @@ def _export(options: _Options) -> ConversionReport:
         copy_companions(src, aside, manifest.rewritten)
         if asked := [name for name in (manifest.dtype, options.dtype) if name != "keep"]:
             set_dtype(aside, asked[-1])
-        write_json(aside / EXPORT_MARK, {"mindport": manifest.mindport, "dtype": options.dtype})
+        mark = {"mindport": manifest.mindport, "dtype": options.dtype, "of": manifest.digests}
+        write_json(aside / EXPORT_MARK, mark)
     notes = (*export_notes(manifest, options.dtype, written.found.files), *leftovers(dst, swept))
     return _report(options, job, written, _accounting(job, written), notes)
 

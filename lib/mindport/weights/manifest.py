@@ -81,6 +81,11 @@ class Manifest:
     rewritten: dict[str, str] = field(default_factory=dict)
     steps: int = 0
 
+    @property
+    def digests(self) -> dict[str, Any]:
+        """Weight file → SHA-256."""
+        return {name: known.get("sha256") for name, known in self.files.items()}
+
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Write mindport.json into a directory."""

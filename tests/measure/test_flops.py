@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mindport.tuning.flops import attention_flops, layers_flops, step_flops
+from mindport.measure.flops import attention_flops, layers_flops, step_flops
 from mindport.tuning.shapes import gpt2, llama
 
 

@@ -1,0 +1,1 @@
+"""What is measured, and by what: useful operations by formula, the machine's peak, this process's memory."""

@@ -1,0 +1,214 @@
+"""Kill a training again and again, resume it each time, and hold the result to one that was never interrupted.
+
+    python -m mindport.training.kill_test CONFIG [--times 20] [--seed 0] [--out DIR] [--set KEY=VALUE] [--json]
+
+Each training is a process of its own, and is killed with SIGKILL, which no process can catch. The moments are drawn by
+the seed: as the text is tokenised; between the start and the first step, where the model is read and compiled; in a
+step; while a checkpoint is written. What is compared is every number of every step, and every array at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mindport import processes
+from mindport.errors import BackendError, MindPortError, UsageError
+from mindport.results import Property, Result, plain, verdict
+from mindport.tables import Table
+from mindport.training.config import TrainConfig
+from mindport.training.config_file import read_config
+from mindport.training.kill_moments import Moment, is_writing, last_step, moments, newest
+from mindport.training.run_compare import Comparison, compare_runs
+from mindport.training.run_directory import RunDirectory
+
+POLL = 0.002  # seconds
+PATIENCE = 600  # seconds that one process may take until its moment
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One of them.
+
+    Attributes:
+        aimed: at what.
+        seconds: that the process had lived.
+        step: the last one that it had recorded.
+        checkpoint: the newest one that was whole when it died; 0: none.
+        torn: whether one was being written.
+        hit: False where the process ended by itself before its moment came.
+    """
+
+    aimed: str
+    seconds: float
+    step: int
+    checkpoint: int
+    torn: bool
+    hit: bool
+
+
+@dataclass(frozen=True)
+class KillReport(Result):
+    """Whether a training that was killed is the training that was not.
+
+    Attributes:
+        kills: in order.
+        comparison: of the two runs.
+        mode: of execution.
+        steps: of the run.
+        device: what computed.
+    """
+
+    kills: tuple[Kill, ...]
+    comparison: Comparison
+    mode: str
+    steps: int
+    device: str
+
+    @property
+    def ok(self) -> bool:
+        return self.comparison.ok and bool(self._hits())
+
+    def headline(self) -> str:
+        torn = sum(kill.torn for kill in self._hits())
+        return (f"killed {len(self._hits())} times in {self.steps} steps ({self.mode}), {torn} times in a write: "
+                f"{self.comparison.headline()}")  # fmt: skip
+
+    def tables(self) -> tuple[Table, ...]:
+        rows = [(i, kill.aimed, kill.seconds, kill.step, kill.checkpoint, kill.torn, kill.hit)
+                for i, kill in enumerate(self.kills, 1)]  # fmt: skip
+        columns = ("kill", "aimed at", "after / s", "last step", "newest checkpoint", "one in writing", "hit")
+        return Table("kills", columns, rows), *self.comparison.tables()
+
+    def properties(self) -> tuple[Property, ...]:
+        how = f"SIGKILL at {len(self._hits())} moments of {self.steps} steps in {self.mode} mode, resumed each time"
+        return (verdict("a training that is killed and resumed is equal to one that is not, bit for bit", self.ok, how,
+                        self.comparison.headline(), self.device),)  # fmt: skip
+
+    def _hits(self) -> list[Kill]:
+        return [kill for kill in self.kills if kill.hit]
+
+
+def kill_test(config: Path | str, out: Path, *, times: int = 20, seed: int = 0, settings: Sequence[str] = (),
+              say: Callable[[str], None] = lambda text: None) -> KillReport:  # fmt: skip
+    """Run a training undisturbed, then disturbed, and compare.
+
+    Args:
+        config: of the training.
+        out: a folder for both; `reference` and `killed` are made in it.
+        times: kills.
+        seed: of the moments.
+        settings: changes of the configuration.
+        say: is told what happens.
+
+    Raises:
+        UsageError: there are too few steps for so many kills, or no checkpoints in between.
+        BackendError: a process fails that nobody killed.
+    """
+    told = read_config(config, settings)
+    _check(told, times)
+    reference, killed = (RunDirectory((out / name).absolute()) for name in ("reference", "killed"))
+    for directory in (reference, killed):
+        directory.check_free(resume=False, overwrite=False)
+    say("the undisturbed run")
+    start = _undisturbed(config, settings, reference)
+    kills = []
+    for moment in moments(times, told.steps, start, random.Random(seed)):
+        kills.append(_kill(config, settings, killed, moment))
+        say(f"kill {len(kills)}, {kills[-1].aimed}: last step {kills[-1].step}, checkpoint {kills[-1].checkpoint}")
+    say("the last resume")
+    with _training(config, settings, killed) as process:
+        _wait(process, killed)
+    device = json.loads(reference.report.read_text(encoding="utf-8"))["device"]
+    return KillReport(tuple(kills), compare_runs(reference, killed), told.mode, told.steps, device)
+
+
+def _check(config: TrainConfig, times: int) -> None:
+    if times < 1 or not 0 < config.checkpoints.every * 2 <= config.steps:
+        raise UsageError("nothing could be resumed", got=f"{times} kills, {config.steps} steps, a checkpoint every "
+                         f"{config.checkpoints.every}", expected="1 kill or more, and two checkpoints in the run",
+                         do="--set checkpoints.every=3")  # fmt: skip
+
+
+@contextmanager
+def _training(config: Path | str, settings: Sequence[str], run: RunDirectory) -> Iterator[subprocess.Popen]:
+    """The process; killed, if it is left alive."""
+    words = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-m", "mindport", "train", str(config), "--resume", "--out", str(run.path), *words]
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, env=processes.environment())
+        try:
+            yield process
+            if process.poll() not in (None, 0, -signal.SIGKILL):
+                log.seek(0)
+                raise BackendError("a training failed that nobody killed", where=run.path,
+                                   got=processes.last_line(log.read().decode(errors="replace")))  # fmt: skip
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _undisturbed(config: Path | str, settings: Sequence[str], run: RunDirectory) -> float:
+    """Seconds from the start to the first step."""
+    began = time.monotonic()
+    with _training(config, settings, run) as process:
+        while process.poll() is None and last_step(run) < 1:
+            time.sleep(POLL)
+        first = time.monotonic() - began
+        _wait(process, run)
+    return first
+
+
+def _wait(process: subprocess.Popen, run: RunDirectory) -> None:
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise BackendError("a training takes too long", where=run.path, got=f"{PATIENCE} s",
+                           do="give it fewer steps") from None  # fmt: skip
+
+
+def _kill(config: Path | str, settings: Sequence[str], run: RunDirectory, moment: Moment) -> Kill:
+    began = time.monotonic()
+    with _training(config, settings, run) as process:
+        while process.poll() is None and not moment.has_come(run, time.monotonic() - began):
+            time.sleep(POLL)
+        hit = process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    return Kill(moment.aimed, time.monotonic() - began, last_step(run), newest(run), is_writing(run), hit)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; see the module's head."""
+    parser = argparse.ArgumentParser(prog="python -m mindport.training.kill_test", description=__doc__.split("\n")[0])
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--times", type=int, default=20, help="kills")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--out", type=Path, help="keep both runs here")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of mindport train")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    options = parser.parse_args(arguments)
+    try:
+        with tempfile.TemporaryDirectory(prefix="mindport-kills-") as aside:
+            report = kill_test(options.config, options.out or Path(aside), times=options.times, seed=options.seed,
+                               settings=options.set, say=lambda text: print(text, file=sys.stderr))  # fmt: skip
+    except MindPortError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(plain(report.as_dict())) if options.json else report.text())
+    return report.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

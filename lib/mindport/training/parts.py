@@ -1,0 +1,254 @@
+"""What a training is made of, put together for its first step, or for the one after a checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mindport.config import ModelConfig
+from mindport.files import read_json, sha256
+from mindport.results import plain
+from mindport.training.checkpoint import About, Checkpoints, Run, Saved, check_belongs
+from mindport.training.checkpoint.checkpoints import BEST
+from mindport.training.config import TrainConfig
+from mindport.training.config_checks import check_model
+from mindport.training.data import Batch, Batches, Position
+from mindport.training.estimate import estimate
+from mindport.training.monitor import (
+    Evaluation,
+    JsonLines,
+    Meter,
+    Monitor,
+    Plan,
+    Sampler,
+    Sink,
+    TensorBoard,
+    Watch,
+    machine_peak,
+    read_metrics,
+    terminal,
+)  # fmt: skip
+from mindport.training.record import StepRecord
+from mindport.training.run_directory import RunDirectory
+from mindport.training.start import StartModel, described_model, start_model
+from mindport.training.text import open_text
+
+if TYPE_CHECKING:
+    from mindport.model import GPT
+    from mindport.model.precision import Precision
+    from mindport.training.stepper import Stepper
+
+
+@dataclass
+class Parts:
+    """Everything that the loop uses.
+
+    Attributes:
+        stepper: around the model.
+        batches: the text to learn from, endless.
+        position: in it, of the first batch that no finished step has taken.
+        held_out: the text that is measured.
+        checkpoints, monitor: of the run.
+        sampler: of the prompts; None without samples.
+        meter: of all steps of this process.
+        about: what every checkpoint says, but for the position.
+        step: that the run goes on after; 0 for a beginning.
+        warnings: what may keep a resumed run from being the same to the last bit.
+        measured: the last measurement on the held-out text.
+    """
+
+    stepper: Stepper
+    batches: Batches
+    position: Position
+    held_out: tuple[Batch, ...]
+    checkpoints: Checkpoints
+    monitor: Monitor
+    sampler: Sampler | None
+    meter: Meter
+    about: About
+    step: int = 0
+    warnings: tuple[str, ...] = ()
+    measured: Evaluation | None = None
+
+
+class Arrays(Mapping[str, np.ndarray]):
+    """Parameters as arrays, each fetched from the device when it is asked for."""
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        self._parameters = parameters
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._parameters[name].asnumpy()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+
+def say(text: str) -> None:
+    """To whoever looks on; stdout is for the answer."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def assemble(
+    config: TrainConfig, directory: RunDirectory, sinks: Sequence[Sink] = (), *, resume: bool = False
+) -> Iterator[Parts]:
+    """Everything, in order: what is cheap and may be wrong comes first; closed after the block.
+
+    Raises:
+        MindPortError: something does not fit.
+    """
+    check_model(config, described_model(config)[1], config.out)
+    precision = _precision(config)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_execution(config.mode))
+        text = open_text(config)
+        start = start_model(config, directory.model, say)
+        checkpoints = stack.enter_context(_checkpoints(config, directory, start))
+        about = About(plain(config), text.digest, sha256(start.tokenizer), {}, _device())
+        saved, warnings = _resumed(checkpoints, config, start, about) if resume else (None, ())
+        step, position = (saved.step, saved.about.position) if saved else (0, Position())
+        _say_what_it_takes(config, start.config, step)
+        stepper = _stepper(config, start, saved, precision)
+        sampler = _sampler(config, stepper.model, start.tokenizer)
+        monitor, measured = _monitor(config, directory, start.config, step, sinks)
+        batches = text.batches("train", config.batch.rows, seed=config.seed, position=position)
+        yield Parts(
+            stepper=stepper, batches=batches, position=batches.position, checkpoints=checkpoints,
+            held_out=tuple(text.rows("held_out", config.batch.rows, limit=config.monitor.evaluate_rows)),
+            monitor=stack.enter_context(monitor), sampler=sampler, meter=Meter(start.config, peak()), about=about,
+            step=step, warnings=warnings, measured=measured,
+        )  # fmt: skip
+
+
+def best_of(checkpoints: Checkpoints) -> Path | None:
+    """The one with the lowest held-out loss, where it is kept."""
+    pointer = checkpoints.root / BEST
+    return checkpoints.root / read_json(pointer)["checkpoint"] if pointer.is_file() else None
+
+
+@functools.cache
+def peak() -> float | None:
+    """Of this machine, measured once in a process."""
+    return machine_peak()
+
+
+def _device() -> str:
+    import mindspore as ms
+
+    return ms.get_context("device_target")
+
+
+@contextlib.contextmanager
+def _execution(mode: str) -> Iterator[None]:
+    """MindSpore's mode for the time of the block."""
+    import mindspore as ms
+
+    from mindport.model.load import MODES
+
+    before = ms.get_context("mode")
+    ms.set_context(mode=MODES[mode])
+    try:
+        yield
+    finally:
+        ms.set_context(mode=before)
+
+
+def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel) -> Checkpoints:
+    told = config.checkpoints
+    return Checkpoints(directory.checkpoints, start.directory, keep=told.keep, best=told.best,
+                       asynchronous=told.asynchronous)  # fmt: skip
+
+
+def _resumed(
+    checkpoints: Checkpoints, config: TrainConfig, start: StartModel, about: About
+) -> tuple[Saved | None, tuple[str, ...]]:
+    """The checkpoint to go on from, if there is one, and what may keep it from being exact; both are said."""
+    saved = _newest(checkpoints)
+    if saved is None:
+        say("there is no checkpoint to resume from: the run begins")
+        return None, ()
+    warnings = check_belongs(saved, Run(config, start.config, about.data, about.tokenizer, about.device))
+    checkpoints.cut(saved.step)
+    say(f"resuming after step {saved.step}, from {saved.path}")
+    for warning in warnings:
+        say(f"warning: {warning}")
+    return saved, warnings
+
+
+def _newest(checkpoints: Checkpoints) -> Saved | None:
+    path = checkpoints.newest()
+    for damaged, error in checkpoints.refused.items():
+        say(f"warning: {damaged.name} is passed over: {error.what} ({error.where})")
+    return path and checkpoints.read(path)
+
+
+def _say_what_it_takes(config: TrainConfig, model: ModelConfig, step: int) -> None:
+    takes = estimate(config, model)
+    for line in (takes.text(), takes.time(config.steps - step, peak())):
+        if line:
+            say(line)
+
+
+def _precision(config: TrainConfig) -> Precision:
+    from mindport.model.precision import Precision
+
+    return Precision(config.precision.level, config.precision.dtype)
+
+
+def _stepper(config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision) -> Stepper:
+    from mindport.training.stepper import Stepper
+
+    stepper = Stepper(_model(config, start, saved, precision), config)
+    if saved:
+        stepper.restore({name: saved.state[name] for name in saved.state}, step=saved.step)
+    return stepper
+
+
+def _model(config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision) -> GPT:
+    """The model with the weights that the next step finds: they are there from birth, nothing is overwritten."""
+    from mindport.model import GPT, load_model
+    from mindport.model.dropout import with_dropout
+    from mindport.model.parameters import fresh
+
+    if saved or config.start == "pretrained":
+        model = load_model(saved.path if saved else start.directory, precision=precision, dropout=config.dropout,
+                           seed=config.seed)  # fmt: skip
+    else:
+        shape = with_dropout(start.config, config.dropout)
+        model = GPT(shape, fresh(shape, config.seed), precision=precision, seed=config.seed)
+    return model.recompute_blocks() if config.recompute else model
+
+
+def _sampler(config: TrainConfig, model: GPT, tokenizer: Path) -> Sampler | None:
+    told = config.monitor
+    return Sampler(model, tokenizer, told.prompts, told.sample_tokens) if told.sample_every else None
+
+
+def _monitor(
+    config: TrainConfig, directory: RunDirectory, model: ModelConfig, step: int, sinks: Sequence[Sink]
+) -> tuple[Monitor, Evaluation | None]:
+    """The monitor, which remembers the steps that the run goes on after; and the last measurement of then."""
+    files: list[Sink] = [JsonLines(directory.metrics, step)]
+    files += [TensorBoard(directory.tensorboard, step)] if config.monitor.tensorboard else []
+    scaled = config.precision.level != "O0" and config.precision.dtype == "float16"
+    watch = Watch(Plan(config.start, model.vocab_size, config.steps, config.schedule.warmup, loss_scale=scaled))
+    measured = None
+    for event in read_metrics(directory.metrics):
+        if isinstance(event, StepRecord):
+            watch.history.add(event, ())
+        elif isinstance(event, Evaluation):
+            watch.history.evaluate(event)
+            measured = event
+    sinks = (*files, terminal(config.steps, step=step), *sinks)
+    return Monitor(sinks, Meter(model, peak()), watch, every=config.monitor.every), measured

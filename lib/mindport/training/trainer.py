@@ -1,0 +1,230 @@
+"""A training from its configuration to its report; what it is made of lies beside this file.
+
+    Trainer(read_config("train.yaml")).run()
+
+    start or resume ── measure ── (data ── step ── watch ── measure? sample? save?)* ── measure ── save ── report
+
+A run is exact: what is computed depends on the configuration, the model and the text alone. One that was killed and
+resumed takes the same steps, to the last bit, as one that was not; a step that was taken after the last checkpoint is
+taken again.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mindport.files import write_json
+from mindport.results import plain
+from mindport.training.callbacks import Callback, CallbackFailed, Callbacks
+from mindport.training.checkpoint import Snapshot
+from mindport.training.config import TrainConfig
+from mindport.training.config_file import write_config
+from mindport.training.data.batch import Batch
+from mindport.training.interrupt import Wish, wishes
+from mindport.training.monitor import Alarm, Evaluation, Sink, evaluate, read_metrics
+from mindport.training.parts import Arrays, Parts, assemble, best_of
+from mindport.training.run_directory import RunDirectory
+from mindport.training.train_report import TrainReport, figures_of
+
+if TYPE_CHECKING:
+    from mindport.model import GPT
+    from mindport.training.stepper import Stepper
+
+
+class Trainer:
+    """One training.
+
+    Args:
+        config: what is trained, on what, how; its paths are absolute, as `read_config` makes them.
+        callbacks: are told of every event, in this order.
+        sinks: take every event that is recorded, besides the run's own files and the terminal.
+
+    Attributes:
+        step: steps taken so far.
+        parts: model, data and the rest, while it runs.
+    """
+
+    def __init__(self, config: TrainConfig, callbacks: Sequence[Callback] = (), sinks: Sequence[Sink] = ()) -> None:
+        self.config, self.callbacks, self.sinks = config, Callbacks(callbacks), tuple(sinks)
+        self.directory = RunDirectory(config.out)
+        self.parts: Parts = None  # type: ignore[assignment]  # until it runs
+        self._begin(0)
+
+    @property
+    def model(self) -> GPT:
+        """What is trained."""
+        return self.parts.stepper.model
+
+    @property
+    def stepper(self) -> Stepper:
+        """What trains it: optimizer, schedule, loss scale."""
+        return self.parts.stepper
+
+    @property
+    def held_out(self) -> tuple[Batch, ...]:
+        """What the measurements are made on."""
+        return self.parts.held_out
+
+    def run(self, *, resume: bool = False, overwrite: bool = False) -> TrainReport:
+        """Train.
+
+        Args:
+            resume: go on from the newest whole checkpoint of the directory; without one, begin.
+            overwrite: remove an earlier run there first.
+
+        Returns:
+            What came of it, also when Ctrl-C, SIGTERM or a fatal alarm ended it.
+
+        Raises:
+            MindPortError: something is wrong with the configuration, the model, the text, the directory, a checkpoint;
+                or a callback failed.
+        """
+        self.directory.check_free(resume=resume, overwrite=overwrite)
+        with self.directory.locked():
+            self.directory.check_free(resume=resume, overwrite=overwrite)  # nobody was faster
+            if overwrite:
+                self.directory.clear()
+            with assemble(self.config, self.directory, self.sinks, resume=resume) as self.parts:
+                return self._run()
+
+    def stop(self, reason: str) -> None:
+        """End the training after this step, as if it had been its last: with a measurement and a checkpoint.
+
+        Args:
+            reason: is in the report.
+        """
+        self.reason = reason
+
+    def evaluate(self) -> Evaluation:
+        """Measure the model on the held-out text, record it, and tell the callbacks."""
+        measured = evaluate(self.stepper.loss, self.held_out, step=self.step)
+        alarms = self.parts.monitor.evaluation(measured)
+        self.parts.measured = measured
+        self.callbacks.call("on_evaluation", self, measured)
+        self._ring(alarms)
+        return measured
+
+    def save(self) -> None:
+        """Write a checkpoint of this step, unless there is one."""
+        if self._saved == self.step:
+            return
+        loss = self.parts.measured.loss if self._is_measured() and self.parts.measured else None
+        stall = self.parts.checkpoints.save(self._snapshot(), loss)
+        self._stalled += stall.waited + stall.took
+        self._saved = self.step
+        self.callbacks.call("on_checkpoint", self, self.step)
+
+    def wait(self) -> None:
+        """Until the last checkpoint is on the disk."""
+        self.parts.checkpoints.wait()
+
+    def _run(self) -> TrainReport:
+        write_config(self.config, self.directory.config)
+        self._begin(self.parts.step)
+        with wishes() as self._wish:
+            try:
+                self._loop()
+            except CallbackFailed:
+                self._save_what_is_good()
+                raise
+        self.wait()
+        report = self._report()
+        write_json(self.directory.report, plain(report.as_dict()))
+        return report
+
+    def _begin(self, step: int) -> None:
+        self.step = self._saved = step
+        self.reason, self._fatal, self._finite, self._stalled, self._wish = "", False, True, 0.0, Wish()
+
+    def _loop(self) -> None:
+        self.callbacks.call("on_start", self)
+        self._measure_if_due()
+        while self.step < self.config.steps and not self._ends():
+            self._take_step()
+            if self.step < self.config.steps and not self._ends():
+                self._do_what_is_due()
+        self._finish()
+        self.callbacks.call("on_end", self)
+
+    def _ends(self) -> bool:
+        return bool(self.reason or self._wish.signal or self._fatal)
+
+    def _take_step(self) -> None:
+        began = time.perf_counter()
+        batches = [next(self.parts.batches) for _ in range(self.config.batch.accumulate)]
+        self.callbacks.call("on_batch", self, batches)
+        record = self.parts.stepper.step(batches)
+        self.step += 1
+        self.parts.position, self._finite = self.parts.batches.position, math.isfinite(record.loss)
+        record = replace(record, step=self.step, seconds=time.perf_counter() - began)
+        shapes = [batch.ids.shape for batch in batches]
+        self.parts.meter.add(record, shapes)
+        alarms = self.parts.monitor.step(record, shapes)
+        self.callbacks.call("on_step", self, record)
+        self._ring(alarms)
+
+    def _do_what_is_due(self) -> None:
+        """After a step that is not the last."""
+        self._measure_if_due()
+        if _is_due(self.step, self.config.monitor.sample_every):
+            self._sample()
+        if _is_due(self.step, self.config.checkpoints.every):
+            self._save_what_is_good()
+
+    def _measure_if_due(self) -> None:
+        """Before the first step too; a run that a signal ended may have left it to the one that goes on."""
+        due = self.step == 0 or _is_due(self.step, self.config.monitor.evaluate_every)
+        if due and not self._is_measured():
+            self.evaluate()
+
+    def _is_measured(self) -> bool:
+        return self.parts.measured is not None and self.parts.measured.step == self.step
+
+    def _finish(self) -> None:
+        """After the last step: what is bad is not saved, and whoever wants to go is not kept waiting."""
+        if not (self._fatal or self._wish.signal):
+            if not self._is_measured():
+                self.evaluate()
+            if self.step > self.parts.step:
+                self._sample()
+        self._save_what_is_good()
+
+    def _save_what_is_good(self) -> None:
+        """Not after a loss that is no number, even if no alarm has called it fatal yet."""
+        if self.step and self._finite and not self._fatal:
+            self.save()
+
+    def _sample(self) -> None:
+        samples = self.parts.sampler(self.step) if self.parts.sampler else ()
+        self.parts.monitor.samples(samples)
+        for sample in samples:
+            self.callbacks.call("on_sample", self, sample)
+
+    def _ring(self, alarms: Sequence[Alarm]) -> None:
+        self._fatal |= any(alarm.fatal for alarm in alarms)
+        for alarm in alarms:
+            self.callbacks.call("on_alarm", self, alarm)
+
+    def _snapshot(self) -> Snapshot:
+        about = replace(self.parts.about, position=self.parts.position.as_dict())
+        return Snapshot(self.step, Arrays(self.stepper.weights), Arrays(self.stepper.state()), about)
+
+    def _report(self) -> TrainReport:
+        parts, checkpoints = self.parts, self.parts.checkpoints
+        return TrainReport(
+            out=self.directory.path, command=f"mindport train {shlex.quote(str(self.directory.config))} --resume",
+            model=f"{self.config.model}, {self.config.start}", device=parts.about.device, mode=self.config.mode,
+            steps=self.config.steps, step=self.step, resumed=parts.step or None, ended=self.reason,
+            signal=self._wish.signal, pace=parts.meter.pace() if self.step > parts.step else None,
+            stalled=self._stalled, checkpoints=checkpoints.all(), best=best_of(checkpoints), warnings=parts.warnings,
+            config=plain(self.config), **figures_of(read_metrics(self.directory.metrics)),
+        )  # fmt: skip
+
+
+def _is_due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
