@@ -109,7 +109,7 @@ class ArrayFile(Mapping[str, np.ndarray]):
 
 
 def _copy(x: np.ndarray) -> np.ndarray:
-    return np.array(x, order="C", copy=True)  # what a framework hands out may be the very memory of its tensor
+    return np.array(x, order="C", copy=True)  # asnumpy() is the parameter's own memory: the next step changes it
 
 
 def _is_name(name: str) -> bool:
