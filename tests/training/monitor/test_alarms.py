@@ -91,6 +91,11 @@ def overfit(seed: int) -> Course:
 PLANTED: dict[str, tuple[str, Callable[[int], Course]]] = {
     "the loss is NaN": ("not finite", lambda seed: scratch(seed).change(150, LAST, always(loss=math.nan))),
     "an infinite norm": ("not finite", lambda seed: scratch(seed).change(150, LAST, always(norm=math.inf))),
+    "NaN in float32, skipped": (
+        "not finite", lambda seed: scratch(seed).change(150, LAST, always(norm=math.nan, moved=False))),
+    "the rate is far too high": ("diverged", lambda seed: scratch(seed).change(4, LAST, times("loss", 5))),
+    "a pretrained model unlearns": (
+        "diverged", lambda seed: healthy("pretrained", seed).change(4, LAST, lambda r: {"loss": r.loss + 2})),
     "the forward pass overflows": (
         "not finite", lambda seed: healthy("float16", seed).change(150, LAST, always(loss=math.inf, moved=False))),
     "labels are inputs": ("labels leak", lambda seed: scratch(seed).change(1, LAST, times("loss", 0.05))),
@@ -170,6 +175,11 @@ def test_rules_can_be_left_out():
 def test_the_cause_of_nan_that_the_figures_speak_for_comes_first(changes, cause):
     course = scratch(0).change(150, LAST, always(loss=math.nan, **changes))
     assert first(course).causes[0].startswith(cause)
+
+
+def test_a_skipped_batch_in_which_nothing_counts_does_no_harm():
+    course = scratch(0).change(150, 150, always(loss=math.nan, norm=math.nan, counted=0, moved=False))
+    assert [(alarm.name, alarm.fatal) for alarm in course.alarms()] == [("not finite", False)]
 
 
 def test_gradients_that_grew_before_nan_are_named():

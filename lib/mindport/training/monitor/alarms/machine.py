@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import statistics
+from collections.abc import Sequence
 
 from mindport.training.monitor.alarms.history import Finding, History, Plan
+from mindport.training.record import StepRecord
 
-NOW, BEFORE = 10, 50  # steps of the same shape
+NOW, LASTING, MOST = 10, 10.0, 100  # steps of one shape; seconds that they should last, and their number at most
+BEFORE = 20  # steps of that shape at least, which they are held against
 SLOW = 0.6  # of the speed before
 GRACE = 2  # steps of a shape that may compile
 MANY = 8  # shapes
@@ -46,17 +49,26 @@ def many_shapes(history: History, plan: Plan) -> Finding | None:
 
 def slow(history: History, plan: Plan) -> Finding | None:
     """Steps of the same shape give fewer tokens a second than before."""
-    rates = [record.tokens / record.seconds for record in history.alike(NOW + BEFORE) if record.seconds > 0]
-    if len(rates) < 3 * NOW:
+    alike = [record for record in history.alike(2 * MOST) if record.seconds > 0]
+    count = _lasting(alike)
+    if len(alike) - count < BEFORE:
         return None
-    now, before = statistics.median(rates[-NOW:]), statistics.median(rates[:-NOW])
+    rates = [record.tokens / record.seconds for record in alike]
+    now, before = statistics.median(rates[-count:]), statistics.median(rates[:-count])
     if now >= SLOW * before:
         return None
     return Finding(
-        f"{now:,.0f} tokens/s in the last {NOW} steps of this shape, {before:,.0f} before",
+        f"{now:,.0f} tokens/s in the last {count} steps of this shape, {before:,.0f} before",
         tuple(_causes_of_slowness(history)),
         "look at the machine (top, free); mindport.tuning.profile_step shows where the time goes",
     )
+
+
+def _lasting(steps: Sequence[StepRecord]) -> int:
+    """How many of the last steps are looked at together: a hiccup of a second is no trouble."""
+    seconds = list(itertools.accumulate(record.seconds for record in reversed(steps)))
+    enough = next((count for count, total in enumerate(seconds, 1) if total >= LASTING), MOST)
+    return min(max(enough, NOW), MOST)
 
 
 def _causes_of_slowness(history: History) -> list[str]:
