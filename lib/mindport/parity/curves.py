@@ -274,9 +274,10 @@ def _course(quantity: Quantity, ours: Ran, reference: Ran, exact: Ran | None) ->
 
 def _apart(quantity: Quantity, x: Sequence[float], y: Sequence[float]) -> tuple[float, ...]:
     mine, its = np.array(x, np.float64), np.array(y, np.float64)
-    scale: Any = {"norm": np.abs(its), "lr": np.abs(its).max(initial=0.0)}.get(quantity, 1.0)
+    scale: Any = {"norm": np.abs(its), "lr": np.nan_to_num(np.abs(its)).max(initial=0.0)}.get(quantity, 1.0)
     with np.errstate(all="ignore"):
-        return tuple((np.abs(mine - its) / np.where(scale == 0, 1.0, scale)).tolist())
+        apart = np.abs(mine - its) / np.where(scale == 0, 1.0, scale)
+    return tuple(np.where(np.isnan(mine) & np.isnan(its), 0.0, apart).tolist())  # steps in which no token counts
 
 
 def _shifted(course: Course) -> str:
