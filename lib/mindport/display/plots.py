@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from mindport.parity.curves import CurveReport
     from mindport.parity.rows import Row
     from mindport.parity.steps import StepsReport
 
@@ -81,21 +82,40 @@ def training_curves(trained: StepsReport) -> Figure:
     Args:
         trained: what `verify(…, steps=N).training` says.
     """
-    from mindport.display.figure import Plot
-
-    figure, course = Plot(), trained.course("loss")
-    figure.set_size_inches(7.5, 5.4)
-    above, below = figure.subplots(2, sharex=True)
-    _dress(above, "loss at each step", "", "loss in nats", log=False)
-    _draw(above, {"torch": [row.reference for row in course], "ours": [row.ours for row in course]}, {}, log=False)
-    above.lines[1].set(linestyle=":", linewidth=3, marker="")  # both are seen where they lie on each other
-    _legend(above)
-    _dress(below, "difference of the losses", "step", "nats", log=True)
+    course = trained.course("loss")
+    losses = {"torch": [row.reference for row in course], "ours": [row.ours for row in course]}
     apart = {
         "ours from torch": [row.error for row in course],
         "torch from float64, so far": [row.own for row in course],
     }
-    _draw(below, apart, {"ours from torch": [row.limit for row in course]}, log=True)
+    return _two_courses(losses, apart, [row.limit for row in course])
+
+
+def curves_beside_torch(report: CurveReport) -> Figure:
+    """The losses of a training and of the same one in torch, and below them how far apart they are.
+
+    Args:
+        report: what `mindport train CONFIG --beside-torch` found.
+    """
+    course = report.course("loss")
+    apart = {"ours from torch": course.errors} | ({"torch from float64": course.own} if course.own else {})
+    return _two_courses({"torch": course.reference, "ours": course.ours}, apart, [course.limit] * len(course.errors))
+
+
+def _two_courses(
+    losses: Mapping[str, Sequence[float]], apart: Mapping[str, Sequence[float]], limits: Sequence[float]
+) -> Figure:
+    from mindport.display.figure import Plot
+
+    figure = Plot()
+    figure.set_size_inches(7.5, 5.4)
+    above, below = figure.subplots(2, sharex=True)
+    _dress(above, "loss at each step", "", "loss in nats", log=False)
+    _draw(above, losses, {}, log=False)
+    above.lines[1].set(linestyle=":", linewidth=3, marker="")  # both are seen where they lie on each other
+    _legend(above)
+    _dress(below, "difference of the losses", "step", "nats", log=True)
+    _draw(below, apart, {"ours from torch": limits}, log=True)
     return figure
 
 

@@ -9,10 +9,17 @@ ours_training       the same model, trained by the same recipe
 compare             two traces → rows, the first divergence, a verdict
 training            two traces of a training → rungs, the first that does not hold, a verdict
 verify              all of it
+beside              a whole training, done again in torch: `mindport train CONFIG --beside-torch`
+  exchange            batches, recipe and answer as files
+  reference_run       the process of transformers
+  curves              two courses → where they part, and what that says
+exported            a checkpoint, run in transformers
 """
 
 from mindport.parity.compare import compare, compare_forward, first_divergence
 from mindport.parity.comparison import Comparison, part_table
+from mindport.parity.curves import CurveReport
+from mindport.parity.exported import ExportReport, check_export
 from mindport.parity.launch import run_reference
 from mindport.parity.limits import FLOAT32, Limits
 from mindport.parity.recipe import usual_steps
@@ -24,10 +31,13 @@ from mindport.parity.verify import VerifyReport, converted_for, verify, verify_t
 __all__ = [
     "FLOAT32",
     "Comparison",
+    "CurveReport",
+    "ExportReport",
     "Limits",
     "StepsReport",
     "Trace",
     "VerifyReport",
+    "check_export",
     "compare",
     "compare_forward",
     "compare_training",

@@ -46,6 +46,7 @@ from mindport.weights.manifest import NAME as MANIFEST
 
 TINY = 2_000_000  # parameters of a model for which float64 costs little
 
+
 class Recorder(Callback):
     """Keeps what a training was fed and what came of it.
 

@@ -69,8 +69,12 @@ def counted(labels: np.ndarray) -> int:
 
 def write_fed(path: Path, fed: Fed) -> Path:
     """Write everything to one .npz; rows of different lengths are no trouble."""
-    arrays = {f"{step}/{part}/{name}": array for step, parts in enumerate(fed.steps)
-              for part, rows in enumerate(parts) for name, array in zip(("ids", "labels"), rows, strict=True)}
+    arrays = {
+        f"{step}/{part}/{name}": array
+        for step, parts in enumerate(fed.steps)
+        for part, rows in enumerate(parts)
+        for name, array in zip(("ids", "labels"), rows, strict=True)
+    }
     arrays |= {f"held_out/{part}/{name}": array for part, rows in enumerate(fed.held_out)
                for name, array in zip(("ids", "labels"), rows, strict=True)}  # fmt: skip
     with atomic_file(path) as aside, aside.open("wb") as file:

@@ -33,12 +33,8 @@ from mindport.weights.plan import table
 SAID = 5  # lines of a run
 SCHEDULES: dict[str, Any] = {
     "constant": lambda optimizer, told: transformers.get_constant_schedule_with_warmup(optimizer, told.warmup),
-    "linear": lambda optimizer, told: transformers.get_linear_schedule_with_warmup(
-        optimizer, told.warmup, told.steps
-    ),
-    "cosine": lambda optimizer, told: transformers.get_cosine_schedule_with_warmup(
-        optimizer, told.warmup, told.steps
-    ),
+    "linear": lambda optimizer, told: transformers.get_linear_schedule_with_warmup(optimizer, told.warmup, told.steps),
+    "cosine": lambda optimizer, told: transformers.get_cosine_schedule_with_warmup(optimizer, told.warmup, told.steps),
 }
 
 
