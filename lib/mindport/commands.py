@@ -94,9 +94,20 @@ def train(options: argparse.Namespace) -> Result:
     if options.example:
         return example(options.example)
     config = _training(options)
+    if options.beside_torch:
+        return _beside_torch(config, options)
     from mindport.training.trainer import Trainer
 
     return Trainer(config).run(resume=options.resume, overwrite=options.overwrite)
+
+
+def _beside_torch(config: Any, options: argparse.Namespace) -> Result:
+    if options.resume:
+        raise UsageError("only a whole training can be done again in torch", got="--resume with --beside-torch",
+                         do="leave one of them out")  # fmt: skip
+    from mindport.parity.beside import beside_torch
+
+    return beside_torch(config, overwrite=options.overwrite)
 
 
 def prepare(options: argparse.Namespace) -> Result:
@@ -249,7 +260,10 @@ COMMANDS = {
         (_arg("config", nargs="?", type=Path, metavar="CONFIG", help="a YAML file; --example writes one"),
          _arg("--example", metavar="MODEL", help="print a whole configuration for this model, each field explained"),
          _arg("--resume", **_FLAG, help="go on from the newest checkpoint of the run, exactly"),
-         _arg("--overwrite", **_FLAG, help="begin again in the directory of an earlier run"), *_SETTINGS),
+         _arg("--overwrite", **_FLAG, help="begin again in the directory of an earlier run"),
+         _arg("--beside-torch", **_FLAG,
+              help="then the same in transformers, from the same weights and batches: losses, speed, memory compared"),
+         *_SETTINGS),
     ),
     "prepare": Command(
         prepare, "make the tokens of a training beforehand; `train` does it where it was not done",

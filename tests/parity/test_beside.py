@@ -13,10 +13,13 @@ import pytest
 import torch
 from mindspore import Tensor
 
+from mindport import cli
 from mindport.config import read_config
-from mindport.errors import FileError
+from mindport.errors import FileError, UsageError
+from mindport.files import read_json
 from mindport.model import NextTokenLoss, load_model
 from mindport.parity import reference_run
+from mindport.parity.beside import check_comparable
 from mindport.parity.curves import LIMITS, CurveReport, Ran
 from mindport.parity.exchange import (
     Fed,
@@ -31,7 +34,9 @@ from mindport.parity.exchange import (
     write_recipe,
 )
 from mindport.parity.reference import load, settle
+from mindport.sources import corpus
 from mindport.training import AdamW, Cosine, TrainStep
+from mindport.training.config import PrecisionConfig, TrainConfig
 from tests.model.reference import execution
 
 MODEL, STEPS, WARMUP = "llama-tied-yarn-bias", 12, 3
@@ -123,7 +128,6 @@ def test_right_trainings_are_one_curve(beside):
     assert any(norm > TOLD.max_norm for norm in report.reference.norm), "clipping binds"
     assert len({*report.reference.counted}) > 1, "steps have other numbers of tokens"
     assert [line.state for line in report.properties()] == ["verified"] * 4
-    assert report.plot_data()["loss"]["torch"] == report.reference.loss
     json.dumps(report.as_dict(), allow_nan=False)
 
 
@@ -167,7 +171,7 @@ def test_other_tokens_in_a_batch(beside):
     assert first_red(report) == ("loss", 1) and "the batch" in report.reading()
 
 
-def decay_everything(model, told):
+def decay_everything(model, told, spared):
     return torch.optim.AdamW(model.parameters(), lr=told.lr, betas=told.betas, eps=told.eps,
                              weight_decay=told.weight_decay)  # fmt: skip
 
@@ -241,3 +245,74 @@ def test_threads_are_those_of_the_environment(monkeypatch):
     assert threads() == 3
     monkeypatch.setenv("OMP_NUM_THREADS", "")
     assert threads() >= 1
+
+
+def test_no_decay_by_patterns_of_ours(case):
+    report = read_config(case(MODEL).source)
+    spared = reference_run.spared_by(("blocks.1.attn.*", "embed.weight"), report.dialect, report.model)
+    names = {name.removeprefix("model.layers.1.self_attn.") for name in spared} - {"model.embed_tokens.weight"}
+    assert "model.embed_tokens.weight" in spared
+    assert names == {f"{part}_proj.{what}" for part in "qkvo" for what in ("weight", "bias")}
+    fused = read_config(case("gpt2-tied").source)
+    with pytest.raises(UsageError, match="one parameter"):
+        reference_run.spared_by(("blocks.*.attn.q.weight",), fused.dialect, fused.model)
+
+
+def test_a_step_in_which_nothing_counts(beside, ours):
+    ids, labels = FED.steps[-1][0]
+    empty = [(ids, np.full_like(labels, -100))] * 2
+    report = beside(Fed([*FED.steps[:-1], empty], ()))
+    assert math.isnan(report.reference.loss[-1]) and report.reference.counted[-1] == 0
+    nothing = {name: (*getattr(ours, name)[:-1], math.nan) for name in ("loss", "norm", "lr")}
+    mine = dataclasses.replace(ours, **nothing, counted=(*ours.counted[:-1], 0), held_out=())
+    assert dataclasses.replace(report, ours=mine).ok
+
+
+CONFIG = """
+model: tiny-llama
+start: scratch
+mode: pynative
+steps: 4
+dropout: 0
+data: {train: [text.txt], held_out: [held.txt], tokens: 16, workers: 1}
+batch: {rows: 2, accumulate: 2}
+optimizer: {lr: 1e-2, no_decay: [embed.weight]}
+schedule: {shape: linear, warmup: 1}
+monitor: {evaluate_rows: 4, tensorboard: false}
+checkpoints: {every: 2, keep: 1}
+"""
+
+
+def test_the_command_trains_both(tmp_path, capsys):
+    text = corpus().read_text(encoding="utf-8").splitlines()
+    (tmp_path / "text.txt").write_text("\n".join(text[100:160]), encoding="utf-8")
+    (tmp_path / "held.txt").write_text("\n".join(text[400:420]), encoding="utf-8")
+    (tmp_path / "train.yaml").write_text(CONFIG, encoding="utf-8")
+    words = ["train", str(tmp_path / "train.yaml"), "--out", str(tmp_path / "run"), "--beside-torch", "--json"]
+    assert cli.main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    kept = read_json(tmp_path / "run" / "beside.json")
+    assert kept == told and told["ok"] and told["worst"]["loss"][1] <= 1e-5
+    assert told["reference"]["lr"][0] == 0 and len(told["exact"]["loss"]) == 4
+    assert told["reference"]["counted"] == told["ours"]["counted"] and len(told["ours"]["counted"]) == 4
+    assert len(told["ours"]["held_out"]) == len(told["reference"]["held_out"]) == 2
+    assert told["ours"]["held_out"][0] != told["ours"]["held_out"][1]
+    assert told["speed"] > 0 and told["memory_ratio"] > 0 and told["ours"]["threads"] == told["reference"]["threads"]
+    assert cli.main([*words[:-1], "--resume"]) == 2
+
+
+@pytest.mark.parametrize(("changes", "match"), [
+    ({"dropout": 0.1}, "dropout"), ({"precision": PrecisionConfig(level="O2")}, "float32"),
+])  # fmt: skip
+def test_what_could_not_be_equal_is_refused(case, changes, match):
+    model = read_config(case(MODEL).source).model
+    check_comparable(TrainConfig(), model)
+    with pytest.raises(UsageError, match=match):
+        check_comparable(dataclasses.replace(TrainConfig(), **changes), model)
+
+
+def test_a_models_own_dropout_counts(case):
+    model = read_config(case(MODEL).source).model
+    with pytest.raises(UsageError, match="dropout"):
+        check_comparable(TrainConfig(), dataclasses.replace(model, resid_pdrop=0.1))
+    check_comparable(TrainConfig(dropout=0.0), dataclasses.replace(model, resid_pdrop=0.1))

@@ -8,13 +8,13 @@ from mindport.display.bars import bars
 from mindport.display.code import source
 from mindport.display.curves import LivePlot, plot_curves
 from mindport.display.faults import expect_fault
-from mindport.display.plots import beside_curves, error_by_layer, error_by_position, lines, training_curves
+from mindport.display.plots import curves_beside_torch, error_by_layer, error_by_position, lines, training_curves
 from mindport.display.widgets import explore
 
 __all__ = [
     "LivePlot",
     "bars",
-    "beside_curves",
+    "curves_beside_torch",
     "error_by_layer",
     "error_by_position",
     "expect_fault",

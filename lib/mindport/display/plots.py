@@ -88,24 +88,23 @@ def training_curves(trained: StepsReport) -> Figure:
         "ours from torch": [row.error for row in course],
         "torch from float64, so far": [row.own for row in course],
     }
-    return _both(losses, apart, [row.limit for row in course])
+    return _two_courses(losses, apart, [row.limit for row in course])
 
 
-def beside_curves(report: CurveReport) -> Figure:
-    """The same of a training that PyTorch did as well.
+def curves_beside_torch(report: CurveReport) -> Figure:
+    """The losses of a training and of the same one in torch, and below them how far apart they are.
 
     Args:
-        report: what `parity.beside_torch` says.
+        report: what `mindport train CONFIG --beside-torch` found.
     """
-    data, course = report.plot_data(), report.course("loss")
-    losses = {name: data["loss"][name] for name in ("torch", "ours")}
-    return _both(losses, data["apart"], [course.limit] * report.steps)
+    course = report.course("loss")
+    apart = {"ours from torch": course.errors} | ({"torch from float64": course.own} if course.own else {})
+    return _two_courses({"torch": course.reference, "ours": course.ours}, apart, [course.limit] * len(course.errors))
 
 
-def _both(
-    losses: Mapping[str, Sequence[float]], apart: Mapping[str, Sequence[float]], limit: Sequence[float]
+def _two_courses(
+    losses: Mapping[str, Sequence[float]], apart: Mapping[str, Sequence[float]], limits: Sequence[float]
 ) -> Figure:
-    """Two curves above, the second dotted; below, on a logarithmic axis, what parts them, the first with its limit."""
     from mindport.display.figure import Plot
 
     figure = Plot()
@@ -116,7 +115,7 @@ def _both(
     above.lines[1].set(linestyle=":", linewidth=3, marker="")  # both are seen where they lie on each other
     _legend(above)
     _dress(below, "difference of the losses", "step", "nats", log=True)
-    _draw(below, apart, {next(iter(apart)): limit}, log=True)
+    _draw(below, apart, {"ours from torch": limits}, log=True)
     return figure
 
 

@@ -9,8 +9,11 @@ ours_training       the same model, trained by the same recipe
 compare             two traces → rows, the first divergence, a verdict
 training            two traces of a training → rungs, the first that does not hold, a verdict
 verify              all of it
-beside              a whole training in both frameworks, on the same batches: curves
-exported            a checkpoint of a training, back in Hugging Face's format, computed by transformers
+beside              a whole training, done again in torch: `mindport train CONFIG --beside-torch`
+  exchange            batches, recipe and answer as files
+  reference_run       the process of transformers
+  curves              two courses → where they part, and what that says
+exported            a checkpoint, run in transformers
 """
 
 from mindport.parity.beside import Recorder, beside_torch, compare_with_torch

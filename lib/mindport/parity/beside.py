@@ -9,11 +9,13 @@ train` times both in turn.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mindport import sources
 from mindport.config import ModelConfig
@@ -32,17 +34,17 @@ from mindport.training.checkpoint.origin import read_origin
 from mindport.training.checkpoint.write import take, write_checkpoint
 from mindport.training.config import TrainConfig
 from mindport.training.data.batch import Batch
+from mindport.training.monitor import Evaluation
+from mindport.training.parts import Arrays
 from mindport.training.record import StepRecord
+from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model
+from mindport.training.train_report import TrainReport
+from mindport.training.trainer import Trainer
 from mindport.weights import convert
 from mindport.weights.manifest import NAME as MANIFEST
 
-if TYPE_CHECKING:
-    from mindport.training.trainer import Trainer
-
-ANSWER = "beside.json"
 TINY = 2_000_000  # parameters of a model for which float64 costs little
-Train = Callable[[TrainConfig, Callback], Any]  # runs a training, which calls the callback
 
 
 class Recorder(Callback):
@@ -60,16 +62,18 @@ class Recorder(Callback):
         self.measured: list[Rows] = []
         self.start: Path | None = None
         self._saved = False
+        importlib.import_module("mindport.model")  # MindSpore itself is no memory of the training
         memory.reset_peak()
         self.memory = (memory.peak(), memory.peak())
 
     def on_start(self, run: Trainer) -> None:
         """The weights, before they move."""
-        self.start = start_directory(run.config, run.model.get_parameters(), self.aside)
+        self.start = start_directory(run.config, Arrays(run.stepper.weights), self.aside)
+        self.measured = _rows(run.held_out)
 
     def on_batch(self, run: Trainer, batches: Sequence[Batch]) -> None:
-        """What a step takes; copies, since a pipeline may use its memory again."""
-        self.fed.append([(batch.ids.copy(), batch.labels.copy()) for batch in batches])
+        """What a step takes."""
+        self.fed.append(_rows(batches))
 
     def on_step(self, run: Trainer, record: StepRecord) -> None:
         """What it did. A checkpoint takes memory of its own, which torch's run does without: until then it counts."""
@@ -81,7 +85,7 @@ class Recorder(Callback):
         """From here on memory is no longer the training's alone."""
         self._saved = True
 
-    def on_evaluation(self, run: Trainer, evaluation: Any) -> None:
+    def on_evaluation(self, run: Trainer, evaluation: Evaluation) -> None:
         """The first is from before, the last from after."""
         self.held_out = [*self.held_out[:1], evaluation.loss]
 
@@ -94,15 +98,18 @@ class Recorder(Callback):
 
 
 def beside_torch(
-    config: TrainConfig, *, exact: bool | None = None, progress: bool = True, train: Train | None = None
-) -> CurveReport:
+    config: TrainConfig, *, overwrite: bool = False, exact: bool | None = None, progress: bool = True
+) -> CurveReport | TrainReport:
     """Train by a configuration, then do the same in transformers, and compare every step.
 
     Args:
         config: of the training; float32, without dropout. The answer is left in its directory, as beside.json.
+        overwrite: remove an earlier run there first.
         exact: torch once more in float64, to see what float32 costs it; None: where the model is tiny.
         progress: say the phases on stderr.
-        train: runs the training; None: the trainer.
+
+    Returns:
+        The comparison; of a training that a signal ended, its own report.
 
     Raises:
         UsageError: the two could not be equal: dropout, or another precision.
@@ -115,9 +122,11 @@ def beside_torch(
     with tempfile.TemporaryDirectory(prefix="mindport-beside-") as folder:
         aside = Path(folder)
         recorder = Recorder(aside)
-        (train or _train)(config, recorder)
+        trained = Trainer(config, callbacks=(recorder,)).run(overwrite=overwrite)
+        if trained.signal is not None:
+            return trained
         report = compare_with_torch(recorder, config, model, aside, exact, progress)
-    write_json(Path(config.out) / ANSWER, plain(report.as_dict()))
+    write_json(RunDirectory(config.out).beside, plain(report.as_dict()))
     return report
 
 
@@ -140,10 +149,10 @@ def compare_with_torch(
     assert recorder.start is not None  # every training begins with on_start
     told, measured = recipe_of(config), recorder.measured
     if progress:
-        print(f"beside torch: {len(recorder.fed)} steps in transformers", file=sys.stderr)
+        print(f"beside torch: {len(recorder.fed)} steps in transformers{', and in float64' * exact}", file=sys.stderr)
     answer = run_beside(
         recorder.start, aside / "answer.json", batches=write_fed(aside / "fed.npz", Fed(recorder.fed, measured)),
-        recipe=write_recipe(aside / "recipe.json", told), threads=threads(), exact=exact, progress=False,
+        recipe=write_recipe(aside / "recipe.json", told), threads=threads(), exact=exact, progress=progress,
         padded_vocab=model.padded_vocab,
     )  # fmt: skip
     reference, exactly, notes = read_answer(answer)
@@ -173,11 +182,11 @@ def recipe_of(config: TrainConfig) -> RunRecipe:
     told = config.optimizer
     return RunRecipe(
         steps=config.steps, lr=told.lr, betas=told.betas, eps=told.eps, weight_decay=told.weight_decay,
-        max_norm=told.max_norm, shape=config.schedule.shape, warmup=config.schedule.warmup,
+        max_norm=told.max_norm, shape=config.schedule.shape, warmup=config.schedule.warmup, no_decay=told.no_decay,
     )  # fmt: skip
 
 
-def start_directory(config: TrainConfig, weights: Any, aside: Path) -> Path:
+def start_directory(config: TrainConfig, weights: Mapping[str, np.ndarray], aside: Path) -> Path:
     """The Hugging Face directory of the weights that a training begins with.
 
     The one that was named, where it is one: then the conversion is proved along with the training. Else it is made,
@@ -189,15 +198,12 @@ def start_directory(config: TrainConfig, weights: Any, aside: Path) -> Path:
         return source
     if not pretrained:
         origin, first = read_origin(source), aside / "first"
-        arrays = {weight.name: weight.asnumpy() for weight in weights if weight.requires_grad}
-        snapshot = Snapshot(0, arrays, {}, About({}, "", "", {}))
+        snapshot = Snapshot(0, weights, {}, About({}, "", "", {}))
         write_checkpoint(first, take(snapshot, None, origin.model), origin)
         source = first
     convert(source, aside / "start", to="huggingface", progress=False)
     return aside / "start"
 
 
-def _train(config: TrainConfig, recorder: Callback) -> Any:
-    from mindport.training.trainer import Trainer
-
-    return Trainer(config, callbacks=(recorder,)).run()
+def _rows(batches: Sequence[Batch]) -> list[Rows]:
+    return [(batch.ids.copy(), batch.labels.copy()) for batch in batches]

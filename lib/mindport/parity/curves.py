@@ -253,17 +253,12 @@ class CurveReport(Result):
             lines.append(verdict("held-out text before and after", error <= LIMITS["loss"], how, figure, self.device))
         return tuple(lines)
 
-    def plot_data(self) -> dict[str, dict[str, tuple[float, ...]]]:
-        """Series by name, a value for each step: of both losses, and of how far they are apart."""
-        loss = self.course("loss")
-        apart = {"ours from torch": loss.errors} | ({"torch from float64": loss.own} if loss.own else {})
-        return {"loss": {"ours": loss.ours, "torch": loss.reference}, "apart": apart}
-
     def as_dict(self) -> dict[str, Any]:
-        derived = {course.quantity: course for course in self.courses}
-        return {**super().as_dict(), "speed": plain(self.speed), "memory_ratio": plain(self.memory),
-                "reading": self.reading(),
-                "limits": dict(LIMITS), "worst": {name: [c.worst, plain(c.error)] for name, c in derived.items()}}  # fmt: skip
+        worst = {course.quantity: [course.worst, plain(course.error)] for course in self.courses}
+        return {
+            **super().as_dict(), "speed": plain(self.speed), "memory_ratio": plain(self.memory),
+            "reading": self.reading(), "limits": dict(LIMITS), "worst": worst,
+        }  # fmt: skip
 
 
 def _course(quantity: Quantity, ours: Ran, reference: Ran, exact: Ran | None) -> Course:
@@ -274,9 +269,10 @@ def _course(quantity: Quantity, ours: Ran, reference: Ran, exact: Ran | None) ->
 
 def _apart(quantity: Quantity, x: Sequence[float], y: Sequence[float]) -> tuple[float, ...]:
     mine, its = np.array(x, np.float64), np.array(y, np.float64)
-    scale: Any = {"norm": np.abs(its), "lr": np.abs(its).max(initial=0.0)}.get(quantity, 1.0)
+    scale: Any = {"norm": np.abs(its), "lr": np.nan_to_num(np.abs(its)).max(initial=0.0)}.get(quantity, 1.0)
     with np.errstate(all="ignore"):
-        return tuple((np.abs(mine - its) / np.where(scale == 0, 1.0, scale)).tolist())
+        apart = np.abs(mine - its) / np.where(scale == 0, 1.0, scale)
+    return tuple(np.where(np.isnan(mine) & np.isnan(its), 0.0, apart).tolist())  # steps in which no token counts
 
 
 def _shifted(course: Course) -> str:

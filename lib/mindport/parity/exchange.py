@@ -31,6 +31,7 @@ class RunRecipe:
         max_norm: gradients are clipped to it; None leaves them.
         shape: of the schedule after the warm-up: constant, linear or cosine.
         warmup: steps of it.
+        no_decay: patterns of our names whose weights do not decay either.
     """
 
     steps: int
@@ -41,6 +42,7 @@ class RunRecipe:
     max_norm: float | None
     shape: str
     warmup: int
+    no_decay: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """For a file or a report."""
@@ -112,7 +114,7 @@ def read_recipe(path: Path) -> RunRecipe:
     """
     told = read_json(path)
     try:
-        return RunRecipe(**{**told, "betas": tuple(told["betas"])})
+        return RunRecipe(**{**told, "betas": tuple(told["betas"]), "no_decay": tuple(told["no_decay"])})
     except (TypeError, KeyError) as error:
         raise FileError("this is no recipe of a training", where=path, got=error) from None
 

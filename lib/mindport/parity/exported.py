@@ -58,9 +58,8 @@ class ExportReport(Result):
     @property
     def figure(self) -> str:
         tokens = sum(map(len, self.reference))
-        wrong = sum(
-            a != b for mine, its in zip(self.ours, self.reference, strict=True) for a, b in zip(mine, its, strict=True)
-        )
+        rows = zip(self.ours, self.reference, strict=True)
+        wrong = sum(a != b for mine, its in rows for a, b in zip(mine, its, strict=True))
         said = f"{tokens} greedy tokens equal" if self.greedy_equal else f"{wrong} of {tokens} greedy tokens differ"
         return f"logits within {self.error:.1e}, torch itself {self.own:.1e} (limit {self.limit:.1e}), {said}"
 

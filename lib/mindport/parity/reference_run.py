@@ -8,9 +8,11 @@ name; parts of a step are weighted by tokens (`num_items_in_batch`), as Hugging 
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,17 @@ import numpy as np
 import torch
 import transformers
 
-from mindport.config import read_config
+from mindport.config import ModelConfig, read_config
+from mindport.config.dialect import Dialect
+from mindport.errors import UsageError, some
 from mindport.measure import memory
 from mindport.parity.curves import Ran
 from mindport.parity.exchange import Fed, Rows, RunRecipe, counted, read_fed, read_recipe, threads, write_answer
 from mindport.parity.float64 import Float64
 from mindport.parity.reference import answer, load, parser, settle, widen
+from mindport.weights.plan import table
 
+SAID = 5  # lines of a run
 SCHEDULES: dict[str, Any] = {
     "constant": lambda optimizer, told: transformers.get_constant_schedule_with_warmup(optimizer, told.warmup),
     "linear": lambda optimizer, told: transformers.get_linear_schedule_with_warmup(optimizer, told.warmup, told.steps),
@@ -53,8 +59,8 @@ def run(
     memory.reset_peak()
     before = memory.peak()
     model = load(directory, report.dialect, report.model, attention="sdpa")
-    notes = _every_row_learns(model, fed)
-    single = train(model, told, fed, before)
+    notes, spared = _every_row_learns(model, fed), spared_by(told.no_decay, report.dialect, report.model)
+    single = train(model, told, fed, before, spared)
     del model
     exactly = None
     if exact:
@@ -62,11 +68,11 @@ def run(
         _every_row_learns(model, fed)
         widen(model)
         with Float64():
-            exactly = train(model, told, fed, before)
+            exactly = train(model, told, fed, before, spared)
     return write_answer(out, single, exactly, notes)
 
 
-def train(model: Any, told: RunRecipe, fed: Fed, before: float = 0.0) -> Ran:
+def train(model: Any, told: RunRecipe, fed: Fed, before: float = 0.0, spared: Collection[str] = ()) -> Ran:
     """All steps; the model's weights move.
 
     Args:
@@ -74,17 +80,20 @@ def train(model: Any, told: RunRecipe, fed: Fed, before: float = 0.0) -> Ran:
         told: optimizer and schedule.
         fed: the batches.
         before: megabytes before the model was made.
+        spared: parameters that do not decay, besides norms and biases.
     """
     _without_dropout(model)
-    optimizer = make_optimizer(model, told)
+    optimizer = make_optimizer(model, told, spared)
     schedule = SCHEDULES[told.shape](optimizer, told)
     held_out = [measure(model, fed.held_out)] if fed.held_out else []
     rows: list[tuple[Any, ...]] = []
-    for parts in fed.steps:
+    for n, parts in enumerate(fed.steps, 1):
         start = time.perf_counter()
         loss, norm, lr, count = step(model, optimizer, schedule, parts, told.max_norm)
         seconds = time.perf_counter() - start
         rows.append((loss, norm, lr, count, sum(ids.size for ids, _ in parts), seconds))
+        if n % max(1, len(fed.steps) // SAID) == 0:
+            print(f"{model.dtype}, step {n}/{len(fed.steps)}: loss {loss:.4f}", file=sys.stderr, flush=True)
     peak = memory.peak()
     held_out += [measure(model, fed.held_out)] if fed.held_out else []
     columns = dict(zip(("loss", "norm", "lr", "counted", "tokens", "seconds"), zip(*rows, strict=True), strict=True))
@@ -96,8 +105,11 @@ def train(model: Any, told: RunRecipe, fed: Fed, before: float = 0.0) -> Ran:
 def step(
     model: Any, optimizer: torch.optim.Optimizer, schedule: Any, parts: Sequence[Rows], max_norm: float | None
 ) -> tuple[float, float, float, int]:
-    """(loss, norm before clipping, rate, tokens that count) of one step, which moves the weights."""
+    """(loss, norm before clipping, rate, tokens that count) of one step, which moves the weights; where no token
+    counts it moves nothing, and there is no loss."""
     count = sum(counted(labels) for _, labels in parts)
+    if not count:
+        return math.nan, math.nan, math.nan, 0
     losses = []
     for ids, labels in parts:
         loss = loss_of(model, ids, labels, count)
@@ -118,14 +130,29 @@ def loss_of(model: Any, ids: np.ndarray, labels: np.ndarray, count: int) -> torc
     return model(torch.from_numpy(ids).long(), labels=own, num_items_in_batch=count, use_cache=False).loss
 
 
-def make_optimizer(model: Any, told: RunRecipe) -> torch.optim.AdamW:
-    """AdamW whose decay spares norms and biases."""
-    weights = list(model.parameters())
-    groups = [
-        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": told.weight_decay},
-        {"params": [weight for weight in weights if weight.ndim == 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=told.lr, betas=told.betas, eps=told.eps, fused=True)
+def make_optimizer(model: Any, told: RunRecipe, spared: Collection[str] = ()) -> torch.optim.AdamW:
+    """AdamW whose decay spares norms, biases and those that are named."""
+    groups: dict[bool, list[torch.Tensor]] = {True: [], False: []}
+    for name, weight in model.named_parameters():
+        groups[weight.ndim > 1 and name not in spared].append(weight)
+    decaying = [{"params": weights, "weight_decay": told.weight_decay * decays} for decays, weights in groups.items()]
+    return torch.optim.AdamW(decaying, lr=told.lr, betas=told.betas, eps=told.eps, fused=True)
+
+
+def spared_by(patterns: Sequence[str], dialect: Dialect, config: ModelConfig) -> frozenset[str]:
+    """The class's names of the parameters that match patterns of ours.
+
+    Raises:
+        UsageError: of parameters that the class keeps in one, some match and some do not.
+    """
+    spared = set()
+    for made in table(dialect, config).steps:
+        matching = [name for name in made.hub if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        if matching and len(matching) < len(made.hub):
+            raise UsageError("transformers keeps these in one parameter, which decays or does not",
+                             where="optimizer.no_decay", got=some(matching), expected=some(made.hub))  # fmt: skip
+        spared |= {made.foreign} if matching else set()
+    return frozenset(spared)
 
 
 @torch.no_grad()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mindport.training.accumulate import AccumulatedStep
     from mindport.training.callbacks import Callback, StopAt
+    from mindport.training.checkpoint import read_checkpoint
     from mindport.training.clip import ClipNorm
     from mindport.training.config import TrainConfig
-    from mindport.training.checkpoint import read_checkpoint
     from mindport.training.config_file import read_config, text_of, write_config
     from mindport.training.data import Batch
     from mindport.training.loss_scale import LossScale

@@ -8,6 +8,7 @@ out/
     tensorboard/     the same for TensorBoard
     checkpoints/     step-00000100/, …: each a MindPort directory
     report.json      what came of it
+    beside.json      the same training in torch, and how far the two are apart
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mindport.errors import FileError, UsageError, some
 
 LOCK = ".lock"
 BEFORE = ("model", "data")  # there before the first step, `mindport prepare` may have left them
-RUN = ("config.yaml", "metrics.jsonl", "tensorboard", "checkpoints", "report.json")
+RUN = ("config.yaml", "metrics.jsonl", "tensorboard", "checkpoints", "report.json", "beside.json")
 
 
 class RunDirectory:
@@ -35,7 +36,8 @@ class RunDirectory:
         self.path = Path(out)
         self.config, self.metrics = self.path / "config.yaml", self.path / "metrics.jsonl"
         self.tensorboard, self.checkpoints = self.path / "tensorboard", self.path / "checkpoints"
-        self.model, self.data, self.report = self.path / "model", self.path / "data", self.path / "report.json"
+        self.model, self.data = self.path / "model", self.path / "data"
+        self.report, self.beside = self.path / "report.json", self.path / "beside.json"
 
     def has_run(self) -> bool:
         """Whether a training was begun here."""

@@ -98,7 +98,7 @@ def batch(workload_batch: int, tokens: int, vocab_size: int) -> np.ndarray:
 
 
 def labels(ids: np.ndarray, tuned: bool) -> np.ndarray:
-    """The ids themselves, int32 (B, T); of fine-tuning −100 in each row's prompt, a fourth of it, and in its padding."""
+    """The ids themselves, int32 (B, T); to fine-tune, −100 in each row's prompt, a fourth of it, and in its padding."""
     if not tuned:
         return ids
     rows, tokens = ids.shape
