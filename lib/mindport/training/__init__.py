@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mindport.training.trainer import Trainer
 
 __all__ = [
-    "AccumulatedStep", "AdamW", "Batch", "Callback", "ClipNorm", "Constant", "Cosine", "Linear", "LossScale", "Schedule",
-    "Stepper", "StopAt", "TrainConfig", "TrainReport", "TrainStep", "Trainer", "is_matrix", "open_text", "prepare_text", "read_checkpoint", "read_config", "text_of",
-    "write_config",
+    "AccumulatedStep", "AdamW", "Batch", "Callback", "ClipNorm", "Constant", "Cosine", "Linear", "LossScale",
+    "Schedule", "Stepper", "StopAt", "TrainConfig", "TrainReport", "TrainStep", "Trainer", "is_matrix", "open_text",
+    "prepare_text", "read_checkpoint", "read_config", "text_of", "write_config",
 ]  # fmt: skip
 
 _MODULES = {
