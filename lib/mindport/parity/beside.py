@@ -10,6 +10,7 @@ train` times both in turn.
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -196,6 +197,8 @@ def start_directory(config: TrainConfig, weights: Mapping[str, np.ndarray], asid
     pretrained = config.start == "pretrained"
     if pretrained and not (source / MANIFEST).is_file():
         return source
+    for left in (aside / "first", aside / "start"):  # of an earlier training
+        shutil.rmtree(left, ignore_errors=True)
     if not pretrained:
         origin, first = read_origin(source), aside / "first"
         snapshot = Snapshot(0, weights, {}, About({}, "", "", {}))
