@@ -119,7 +119,6 @@ def beside_torch(
     check_frameworks()
     _, model = described_model(config)
     check_comparable(config, model)
-    exact = count(model) <= TINY if exact is None else exact
     with tempfile.TemporaryDirectory(prefix="mindport-beside-") as folder:
         aside = Path(folder)
         recorder = Recorder(aside)
@@ -132,8 +131,9 @@ def beside_torch(
 
 
 def compare_with_torch(
-    recorder: Recorder, config: TrainConfig, model: ModelConfig, aside: Path, exact: bool = False, progress: bool = True
-) -> CurveReport:
+    recorder: Recorder, config: TrainConfig, model: ModelConfig, aside: Path, exact: bool | None = None,
+    progress: bool = True,
+) -> CurveReport:  # fmt: skip
     """Do in transformers what was recorded, and hold the two together.
 
     Args:
@@ -141,7 +141,7 @@ def compare_with_torch(
         config: of that training.
         model: that was trained.
         aside: a folder for what the process is given.
-        exact: torch once more in float64.
+        exact: torch once more in float64; None: where the model is tiny.
         progress: pass the process's messages on to stderr.
 
     Raises:
@@ -149,6 +149,7 @@ def compare_with_torch(
     """
     assert recorder.start is not None  # every training begins with on_start
     told, measured = recipe_of(config), recorder.measured
+    exact = count(model) <= TINY if exact is None else exact
     if progress:
         print(f"beside torch: {len(recorder.fed)} steps in transformers{', and in float64' * exact}", file=sys.stderr)
     answer = run_beside(

@@ -69,7 +69,8 @@ class ExportReport(Result):
         return f"{said}: {self.figure}"
 
     def tables(self) -> tuple[Table, ...]:
-        rows = [(row, *pair) for row, pair in enumerate(zip(self.ours, self.reference, strict=True))]
+        rows = [(row, *(" ".join(map(str, tokens)) for tokens in pair))
+                for row, pair in enumerate(zip(self.ours, self.reference, strict=True))]  # fmt: skip
         return (Table("greedy continuation", ("row", "ours", "transformers"), rows),)
 
     def properties(self) -> tuple[Property, ...]:

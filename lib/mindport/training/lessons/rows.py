@@ -24,7 +24,7 @@ def row_table(batch: Batch, tokenizer: Path | str, row: int = 0) -> Table:
     runs = zip(starts, [*starts[1:], len(ids)], strict=True)
     rows = [(f"{start}–{end - 1}", "learned" if learned[start] else "read only", end - start,
              _short(core.decode(ids[start:end], skip_special_tokens=False))) for start, end in runs]  # fmt: skip
-    return Table("a row: what is learned in it", ("positions", "", "tokens", "text"), rows)
+    return Table("a row: what is learned in it", ("positions", "in the loss", "tokens", "text"), rows)
 
 
 def _short(text: str, width: int = 160) -> str:

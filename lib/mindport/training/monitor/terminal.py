@@ -110,5 +110,6 @@ def words(event: Event) -> str:
         return (f"held-out, step {event.step}: loss {event.loss:.4f}, perplexity {event.perplexity:.4g} "
                 f"({event.tokens:,} tokens in {event.seconds:.1f} s)")  # fmt: skip
     if isinstance(event, Sample):
-        return f"sample, step {event.step}: {event.prompt}│{event.text}"
+        text = f"{event.prompt}│{event.text}".replace("\n", "⏎")
+        return f"sample, step {event.step}: {text}"
     return f"ALARM {event.text()}" if isinstance(event, Alarm) else ""
