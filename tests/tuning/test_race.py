@@ -96,11 +96,11 @@ def test_an_interrupt_leaves_no_timer_that_python_would_wait_for(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), Worker(fake("ours"), tmp_path / "w", 1) as worker:
-        stdout, worker.process.stdout = worker.process.stdout, SimpleNamespace(readline=interrupted)
+        answers, worker.answers = worker.answers, SimpleNamespace(readline=interrupted)
         try:
             worker.memory()
         finally:
-            worker.process.stdout = stdout
+            worker.answers = answers
     timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     assert all(timer.finished.is_set() for timer in timers)
 

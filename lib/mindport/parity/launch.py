@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from mindport.config import read_config
 from mindport.errors import BackendError
+from mindport.nursery import start
 from mindport.processes import ending, environment
 
 NEEDED = ("torch", "transformers")
+IMPORTED = (*NEEDED, "transformers.modeling_utils", "transformers.masking_utils", "transformers.modeling_layers")
 FORWARD, TRAINING = "mindport.parity.reference", "mindport.parity.reference_training"
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -54,7 +56,7 @@ def run_reference(
     _needed()
     read_config(directory, allow, padded_vocab)  # what stops it is said here, once, before a process is started
     module = TRAINING if steps else FORWARD
-    command = [sys.executable, "-m", module, "--model", str(directory), "--out", str(out)]
+    command = [module, "--model", str(directory), "--out", str(out)]
     command += ["--steps", str(steps)] * (steps > 0)
     command += ["--layers", str(layers)] * (layers is not None) + ["--overwrite"] * overwrite
     command += [word for key in allow for word in ("--allow", key)]
@@ -70,31 +72,33 @@ def make_tiny(names: Sequence[str], out: Path, *, progress: bool = True) -> None
         BackendError: as in `run_reference`.
     """
     _needed()
-    _finish([sys.executable, "-m", "mindport.parity.reference_tiny", "--out", str(out), *names], out, progress)
+    _finish(["mindport.parity.reference_tiny", "--out", str(out), *names], out, progress)
 
 
 def _finish(command: list[str], where: Path, progress: bool) -> None:
     """Run a process of the reference to its end."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-                               env=environment(**OFFLINE))  # fmt: skip
-    assert process.stderr is not None
-    last = ""
-    try:
-        for line in process.stderr:
-            last = line.strip() or last
-            if progress and not line.startswith(FAILED):
-                print(f"reference: {line}", end="", file=sys.stderr)
-    except BaseException:
-        process.kill()
-        raise
-    finally:
-        process.wait()
-    if process.returncode:
+    module, *arguments = command
+    said, says = os.pipe()
+    with open(said, encoding="utf-8", errors="replace") as lines:
+        with open(says, "wb") as stderr:
+            process = start(module, arguments, IMPORTED, environ=environment(**OFFLINE), stderr=stderr)
+        last = ""
+        try:
+            for line in lines:
+                last = line.strip() or last
+                if progress and not line.startswith(FAILED):
+                    print(f"reference: {line}", end="", file=sys.stderr)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            code = process.wait()
+    if code:
         raise BackendError(
-            f"the reference process ended with {process.returncode}",
+            f"the reference process ended with {code}",
             where=where,
-            got=_reason(process.returncode, last),
-            do=f"mend what it says; to run it by itself: python -m {command[2]} --help",
+            got=_reason(code, last),
+            do=f"mend what it says; to run it by itself: python -m {module} --help",
         )
 
 
