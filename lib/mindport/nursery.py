@@ -26,6 +26,7 @@ CODE = "import sys; from mindport.nursery import serve; serve(*sys.argv[1:])"
 MESSAGE = 1 << 20  # bytes
 NOBODY = -1  # the nursery was ended before it forked
 READY, UNFIT = b"ready", b"unfit"
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}  # or NumPy starts threads as it is imported
 PASSING = ("PYTEST_CURRENT_TEST", "PWD", "OLDPWD", "_")  # variables that say where we are, and change no import
 
 
@@ -65,7 +66,8 @@ class Nursery:
         with other:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", CODE, str(other.fileno()), *modules], pass_fds=[other.fileno()], cwd="/",
-                env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env={**environ, **ONE_THREAD}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )  # fmt: skip
         self.fit = self.channel.recv(MESSAGE) == READY
 

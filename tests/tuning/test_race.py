@@ -78,7 +78,7 @@ def test_one_that_dies_is_told_with_its_last_words():
 
 
 def test_one_that_hangs_is_ended_and_told(monkeypatch):
-    monkeypatch.setattr("mindport.tuning.race.PATIENCE", 5.0)
+    monkeypatch.setattr("mindport.tuning.race.PATIENCE", 3.0)
     with pytest.raises(BackendError, match="failed to time") as raised:
         race("c", [fake("ours", "hanging")], QUICK)
     assert "ended with -9" in str(raised.value.got)
