@@ -47,14 +47,14 @@ def end(environ, *words, modules=("mailbox", "followed"), **options):
 
 def test_a_process_has_its_own_state_streams_folder_and_variables(environ, tmp_path):
     (tmp_path / "in").write_text("asked\n")
+    out, err = tmp_path / "out", tmp_path / "err"
     for asked in ("once", "again"):
-        with (tmp_path / "in").open() as stdin, (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+        with (tmp_path / "in").open() as stdin, out.open("w") as stdout, err.open("w") as stderr:
             child = start("followed", ["tell"], ["mailbox", "followed"], environ=environ, folder=tmp_path, stdin=stdin,
-                          stdout=out, stderr=err)  # fmt: skip
+                          stdout=stdout, stderr=stderr)  # fmt: skip
         assert isinstance(child, Child) and child.wait() == child.returncode == 0
-        told = (tmp_path / "out").read_text()
-        assert told == f'[["tell"], "{tmp_path}", null, "asked\\n", true]\n', asked
-        assert (tmp_path / "err").read_text() == "aside\n"
+        assert out.read_text() == f'[["tell"], "{tmp_path}", null, "asked\\n", true]\n', asked
+        assert err.read_text() == "aside\n"
 
 
 def test_other_variables_are_another_nursery_and_a_test_is_none(environ):
@@ -93,7 +93,8 @@ def test_without_a_nursery_it_is_an_ordinary_process(environ, monkeypatch):
 
 
 def test_one_that_has_threads_does_not_fork(environ, tmp_path):
-    (tmp_path / "threaded.py").write_text("import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n")  # fmt: skip
+    thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    (tmp_path / "threaded.py").write_text(thread)
     path = os.pathsep.join([str(tmp_path), environ["PYTHONPATH"]])
     child = start("mindport", ["--version"], ["threaded"], environ=environ | {"PYTHONPATH": path})
     assert isinstance(child, subprocess.Popen) and child.wait() == 0
@@ -108,8 +109,9 @@ def test_a_nursery_that_was_ended_is_replaced(environ):
 
 
 def test_it_ends_with_the_process_that_asked(environ):
-    code = ("from mindport import nursery; import os; nursery.start('followed', ['nothing'], ['followed'], "
-            "environ=dict(os.environ)).wait(); print(*(n.process.pid for n in nursery._NURSERIES.values()))")  # fmt: skip
+    code = ("import os; from mindport import nursery as n; "
+            "n.start('followed', ['nothing'], ['followed'], environ=dict(os.environ)).wait(); "
+            "print(*(made.process.pid for made in n._NURSERIES.values()))")  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     for _ in range(100):
         try:
