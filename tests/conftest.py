@@ -18,6 +18,7 @@ settings.register_profile("same draws", settings.get_profile("no clock"), derand
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "no clock"))
 
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # two workers of two threads would spin for the same two cores
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of some hundred processes compiles our modules anew
 
 
