@@ -30,7 +30,7 @@ run: setup  ## take SmolLM2-135M through the notebooks, leave the report in runs
 	$(BIN)/mindport run $(ARGS)
 
 test: setup  ## run the tests, in WORKERS (2) processes
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lab: setup  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(ARGS)

@@ -18,6 +18,15 @@ settings.register_profile("same draws", settings.get_profile("no clock"), derand
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "no clock"))
 
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # two workers of two threads would spin for the same two cores
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of some hundred processes compiles our modules anew
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A run of the notebooks that begins last would be waited for."""
+    items.sort(key=lambda item: item.get_closest_marker("notebooks") is None)
+
+
 @pytest.fixture(autouse=True)
 def _own_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))

@@ -18,14 +18,16 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A room may import the rooms before it.
 ROOMS = (
-    "errors", "files", "tables", "results", "machine", "places", "processes", "environment", "sources", "config",
-    "weights", "mindformers", "model", "measure", "training", "parity", "tracing", "claims", "coverage", "debug",
-    "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run", "commands", "cli", "__main__",
+    "errors", "files", "tables", "results", "machine", "places", "processes", "nursery", "environment", "sources",
+    "config", "weights", "mindformers", "model", "measure", "training", "parity", "tracing", "claims", "coverage",
+    "debug", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run", "commands", "cli",
+    "__main__",
 )  # fmt: skip
 LIGHT = (
-    "", "errors", "files", "tables", "results", "machine", "processes", "environment", "environment.doctor", "sources",
-    "config", "weights", "mindformers", "training.checkpoint", "training.config_file", "training.data", "tracing",
-    "claims", "coverage", "report", "display", "exercises", "notebook", "run", "commands", "cli",
+    "", "errors", "files", "tables", "results", "machine", "processes", "nursery", "environment", "environment.doctor",
+    "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config_file", "training.data",
+    "training.monitor", "tracing", "claims", "coverage", "report", "display", "exercises", "notebook", "run",
+    "commands", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "parallel/", "tuning/", "deploy/")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -111,10 +113,11 @@ def test_a_failure_ends_with_one_line_that_says_why(says):
 
 def _process(monkeypatch, code):
     """Let `run_reference` start this code in place of the reference."""
-    popen = launch.subprocess.Popen
-    monkeypatch.setattr(
-        launch.subprocess, "Popen", lambda command, **options: popen([command[0], "-c", code], **options)
-    )
+
+    def start(module, arguments, modules, *, environ, stderr):
+        return subprocess.Popen([sys.executable, "-c", code], env=environ, stderr=stderr)
+
+    monkeypatch.setattr(launch, "start", start)
 
 
 @pytest.mark.parametrize(("code", "got"), [

@@ -78,7 +78,7 @@ def test_one_that_dies_is_told_with_its_last_words():
 
 
 def test_one_that_hangs_is_ended_and_told(monkeypatch):
-    monkeypatch.setattr("mindport.tuning.race.PATIENCE", 5.0)
+    monkeypatch.setattr("mindport.tuning.race.PATIENCE", 3.0)
     with pytest.raises(BackendError, match="failed to time") as raised:
         race("c", [fake("ours", "hanging")], QUICK)
     assert "ended with -9" in str(raised.value.got)
@@ -96,11 +96,11 @@ def test_an_interrupt_leaves_no_timer_that_python_would_wait_for(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), Worker(fake("ours"), tmp_path / "w", 1) as worker:
-        stdout, worker.process.stdout = worker.process.stdout, SimpleNamespace(readline=interrupted)
+        answers, worker.answers = worker.answers, SimpleNamespace(readline=interrupted)
         try:
             worker.memory()
         finally:
-            worker.process.stdout = stdout
+            worker.answers = answers
     timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     assert all(timer.finished.is_set() for timer in timers)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mindport.config import read_config
 from mindport.errors import BackendError
+from mindport.nursery import start
 from mindport.processes import ending, environment
 
 NEEDED = ("torch", "transformers")
+IMPORTED = (*NEEDED, "transformers.modeling_utils", "transformers.masking_utils", "transformers.modeling_layers")
 FORWARD, TRAINING = "mindport.parity.reference", "mindport.parity.reference_training"
 RUN = "mindport.parity.reference_run"
 OFFLINE = {
@@ -56,7 +58,7 @@ def run_reference(
     check_frameworks()
     read_config(directory, allow, padded_vocab)  # what stops it is said here, once, before a process is started
     module = TRAINING if steps else FORWARD
-    command = [sys.executable, "-m", module, "--model", str(directory), "--out", str(out)]
+    command = [module, "--model", str(directory), "--out", str(out)]
     command += ["--steps", str(steps)] * (steps > 0)
     command += ["--layers", str(layers)] * (layers is not None) + ["--overwrite"] * overwrite
     _finish([*command, *_known(allow, padded_vocab)], Path(directory), progress)
@@ -83,7 +85,7 @@ def run_beside(
         BackendError: as in `run_reference`.
     """
     check_frameworks()
-    command = [sys.executable, "-m", RUN, "--model", str(directory), "--out", str(out), "--batches", str(batches)]
+    command = [RUN, "--model", str(directory), "--out", str(out), "--batches", str(batches)]
     command += ["--recipe", str(recipe), *["--exact"] * exact, *_known(allow, padded_vocab)]
     _finish(command, Path(directory), progress, dict.fromkeys(THREADS, str(threads)))
     return Path(out)
@@ -96,7 +98,7 @@ def make_tiny(names: Sequence[str], out: Path, *, progress: bool = True) -> None
         BackendError: as in `run_reference`.
     """
     check_frameworks()
-    _finish([sys.executable, "-m", "mindport.parity.reference_tiny", "--out", str(out), *names], out, progress)
+    _finish(["mindport.parity.reference_tiny", "--out", str(out), *names], out, progress)
 
 
 def _known(allow: Sequence[str], padded_vocab: int | None) -> list[str]:
@@ -107,26 +109,29 @@ def _known(allow: Sequence[str], padded_vocab: int | None) -> list[str]:
 
 def _finish(command: list[str], where: Path, progress: bool, settings: Mapping[str, str] | None = None) -> None:
     """Run a process of the reference to its end."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-                               env=environment(**{**OFFLINE, **(settings or {})}))  # fmt: skip
-    assert process.stderr is not None
-    last = ""
-    try:
-        for line in process.stderr:
-            last = line.strip() or last
-            if progress and not line.startswith(FAILED):
-                print(f"reference: {line}", end="", file=sys.stderr)
-    except BaseException:
-        process.kill()
-        raise
-    finally:
-        process.wait()
-    if process.returncode:
+    module, *arguments = command
+    said, says = os.pipe()
+    with open(said, encoding="utf-8", errors="replace") as lines:
+        with open(says, "wb") as stderr:
+            process = start(module, arguments, IMPORTED, environ=environment(**{**OFFLINE, **(settings or {})}),
+                            stderr=stderr)  # fmt: skip
+        last = ""
+        try:
+            for line in lines:
+                last = line.strip() or last
+                if progress and not line.startswith(FAILED):
+                    print(f"reference: {line}", end="", file=sys.stderr)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            code = process.wait()
+    if code:
         raise BackendError(
-            f"the reference process ended with {process.returncode}",
+            f"the reference process ended with {code}",
             where=where,
-            got=_reason(process.returncode, last),
-            do=f"mend what it says; to run it by itself: python -m {command[2]} --help",
+            got=_reason(code, last),
+            do=f"mend what it says; to run it by itself: python -m {module} --help",
         )
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from mindport.errors import BackendError
+from mindport.nursery import start
 from mindport.processes import environment
 from mindport.tuning.race import QUIET
 
-CODE = "import sys; from mindport.tuning.isolated import serve; serve(*sys.argv[1:])"
+IMPORTED = ("mindport.tuning.forms",)
 ERROR = re.compile(r"^\w*(\.\w+)*(Error|Exception): ")
 LINES = 3  # of a message
 
@@ -25,20 +27,22 @@ def isolated(function: Callable[..., Any], *arguments: Any) -> Any:
     Raises:
         BackendError: the process failed; the end of what it said is quoted.
     """
-    command = [sys.executable, "-c", CODE, function.__module__, function.__name__, json.dumps(arguments)]
-    with tempfile.TemporaryDirectory(prefix="mindport-isolated-") as folder:  # MindSpore leaves files where it fails
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", cwd=folder, env=environment(**QUIET)
-        )
-    if done.returncode:
-        raise BackendError("a measuring process failed", where=function.__name__, got=_reason(done.stderr))
-    return json.loads(done.stdout.splitlines()[-1])
+    words = [function.__module__, function.__name__, json.dumps(arguments)]
+    with tempfile.TemporaryDirectory(prefix="mindport-isolated-") as name:  # MindSpore leaves files where it fails
+        folder = Path(name)
+        out, said = folder / "stdout", folder / "stderr"
+        with out.open("wb") as stdout, said.open("wb") as stderr:
+            code = start(__name__, words, IMPORTED, environ=environment(**QUIET), folder=folder, stdout=stdout,
+                         stderr=stderr).wait()  # fmt: skip
+        if code:
+            raise BackendError("a measuring process failed", where=function.__name__,
+                               got=_reason(said.read_text(errors="replace")))  # fmt: skip
+        return json.loads(out.read_text(encoding="utf-8").splitlines()[-1])
 
 
-def serve(module: str, function: str, arguments: str) -> None:
+def main(words: Sequence[str]) -> None:
     """The other end: call it and print the answer as the last line."""
-    import importlib
-
+    module, function, arguments = words
     answer = getattr(importlib.import_module(module), function)(*json.loads(arguments))
     print("\n" + json.dumps(answer))
 
@@ -48,3 +52,7 @@ def _reason(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     starts = [index for index, line in enumerate(lines) if ERROR.match(line)]
     return "\n".join(lines[starts[-1] :][:LINES] if starts else lines[-LINES:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

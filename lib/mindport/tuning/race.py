@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from mindport.errors import BackendError, FileError, MindPortError
+from mindport.nursery import start
 from mindport.processes import environment
 from mindport.tuning.case import FMA, GEMM, Case, Memory
 from mindport.tuning.contestant import Contestant
@@ -49,6 +48,7 @@ class Plan:
         threads: of every contestant.
         unit: of the rate.
         peaks: whether the machine's are measured beside it.
+        warm: whether contestants are forked by a nursery, which is quick; not where memory is to mean something.
     """
 
     work: float
@@ -60,6 +60,7 @@ class Plan:
     threads: int = field(default_factory=cores)
     unit: str = "GFLOP/s"
     peaks: bool = True
+    warm: bool = False
 
     @classmethod
     def of(
@@ -67,7 +68,7 @@ class Plan:
     ) -> Plan:
         """As many calls a turn as a middling contestant makes in `TURN` seconds; quick: two rounds, one thread."""
         if quick:
-            return cls(work, limits, aims, rounds=2, calls=1, warm_up=warm_up, threads=1, peaks=False)
+            return cls(work, limits, aims, rounds=2, calls=1, warm_up=warm_up, threads=1, peaks=False, warm=True)
         return cls(work, limits, aims, calls=max(1, min(50, round(TURN * MIDDLING / work))), warm_up=warm_up)
 
 
@@ -113,17 +114,19 @@ class Worker:
         contestant: to build there.
         folder: where it runs, and leaves its messages.
         threads: that it computes with.
+        warm: of a nursery, where its module has been imported; its memory is then counted from another state.
     """
 
-    def __init__(self, contestant: Contestant, folder: Path, threads: int) -> None:
+    def __init__(self, contestant: Contestant, folder: Path, threads: int, warm: bool = False) -> None:
         self.contestant, self.folder = contestant, folder
         folder.mkdir()
         self.log = folder / "stderr"
-        with self.log.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mindport.tuning.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=stderr, text=True, cwd=folder, env=environment(**QUIET, **dict.fromkeys(THREADS, str(threads))),
-            )  # fmt: skip
+        asked, self.questions = _pipe()
+        self.answers, answered = _pipe()
+        environ = environment(**QUIET, **dict.fromkeys(THREADS, str(threads)))
+        with asked, answered, self.log.open("wb") as stderr:
+            self.process = start("mindport.tuning.worker", [], [contestant.module] * warm, environ=environ,
+                                 folder=folder, stdin=asked, stdout=answered, stderr=stderr)  # fmt: skip
         self.about: dict[str, Any] = {}
 
     def __enter__(self) -> Worker:
@@ -131,7 +134,10 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self.questions.close()
+        self.answers.close()
 
     def build(self, warm_up: int) -> None:
         """Build the contestant, and call it until it has compiled what it compiles."""
@@ -160,14 +166,12 @@ class Worker:
         Raises:
             BackendError: the command failed, or the process ended.
         """
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # it ended: what it said last is told below
-            print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
+            print(json.dumps({"do": do, **arguments}), file=self.questions, flush=True)
         patience = threading.Timer(PATIENCE, self.process.kill)  # one that hangs would hang the benchmark
         patience.start()
         try:
-            line = self.process.stdout.readline()
+            line = self.answers.readline()
         finally:  # also of Ctrl-C: Python would wait for the timer before it ends
             patience.cancel()
         answer = json.loads(line) if line else {"error": f"the process ended with {self.process.wait()}"}
@@ -180,6 +184,12 @@ class Worker:
         return "\n".join([answer["error"].strip().splitlines()[0], *lines[-TAIL:]])
 
 
+def _pipe() -> tuple[IO[str], IO[str]]:
+    """Its ends, to read and to write."""
+    reads, writes = os.pipe()
+    return open(reads, encoding="utf-8"), open(writes, "w", encoding="utf-8")
+
+
 @contextlib.contextmanager
 def _started(contestants: Sequence[Contestant], plan: Plan, absent: dict[str, str]) -> Iterator[dict[str, Worker]]:
     """Every contestant built and warm; all processes end with the block."""
@@ -187,7 +197,8 @@ def _started(contestants: Sequence[Contestant], plan: Plan, absent: dict[str, st
         # imports overlap; building and warming up do not
         folders = [Path(folder) / str(n) for n in range(len(contestants))]
         started = [
-            stack.enter_context(Worker(who, own, plan.threads)) for who, own in zip(contestants, folders, strict=True)
+            stack.enter_context(Worker(who, own, plan.threads, plan.warm))
+            for who, own in zip(contestants, folders, strict=True)
         ]
         workers = {}
         for worker in started:

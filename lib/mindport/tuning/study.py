@@ -76,7 +76,8 @@ def study(workload: Workload, contestants: Sequence[Contestant], effort: Effort)
         BackendError: one that is not optional cannot be built, or fails.
     """
     work = step_flops(workload.config, workload.batch, workload.tokens) / 1e9
-    plan = Plan(work, LIMITS, rounds=effort.rounds, calls=1, warm_up=effort.warm_up, threads=effort.threads)
+    plan = Plan(work, LIMITS, rounds=effort.rounds, calls=1, warm_up=effort.warm_up, threads=effort.threads,
+                peaks=False, warm=effort.warm)  # fmt: skip
     return race(workload.name, contestants, plan)
 
 

@@ -15,7 +15,7 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Session:
 COMMANDS = {"build": Session.build, "time": Session.time, "memory": Session.memory, "values": Session.values}
 
 
-def main() -> int:
+def main(_: Sequence[str] = ()) -> int:
     """Answer until stdin ends."""
     answers, session = own_stdout(), Session()
     for line in sys.stdin:

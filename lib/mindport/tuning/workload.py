@@ -32,6 +32,7 @@ class Effort:
         lengths: shortest and longest sequence of the scaling study.
         threads: of every contestant.
         mode: of the rungs of the ladder above the graph's own; compiling each is most of the time of a small run.
+        warm: whether contestants come out of a nursery, see `race.Plan`.
     """
 
     layers: int
@@ -42,10 +43,13 @@ class Effort:
     lengths: tuple[int, int]
     threads: int = field(default_factory=cores)
     mode: str = "graph"
+    warm: bool = False
 
 
 EFFORTS = {
-    "smoke": Effort(1, batch=2, tokens=64, rounds=2, warm_up=2, lengths=(64, 256), threads=1, mode="pynative"),
+    "smoke": Effort(
+        1, batch=2, tokens=64, rounds=2, warm_up=2, lengths=(64, 256), threads=1, mode="pynative", warm=True
+    ),
     "small": Effort(2, batch=1, tokens=256, rounds=5, warm_up=3, lengths=(128, 2048)),
     "full": Effort(4, batch=2, tokens=512, rounds=7, warm_up=3, lengths=(128, 4096)),
 }
