@@ -270,4 +270,5 @@ def test_the_commands_answer_in_json(path, tmp_path, capfd):
 def test_a_report_of_a_signal_is_told_apart(whole):
     interrupted = dataclasses.replace(whole[0], signal=signal.SIGINT)
     assert interrupted.exit_code == 130 and not interrupted.ok
-    assert dataclasses.replace(whole[0], curve=((1, float("nan"), 1.0, 0.1),)).exit_code == 1
+    assert dataclasses.replace(whole[0], finite=False).exit_code == 1
+    assert not dataclasses.replace(whole[0], curve=()).ok
