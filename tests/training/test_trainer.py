@@ -255,7 +255,7 @@ def test_an_input_that_cannot_be_used_exits_2(path, words, capfd):
 
 
 def test_the_commands_answer_in_json(path, tmp_path, capfd):
-    out = tmp_path / "run it"
+    out = tmp_path / "run it: 😀"
     assert cli.main(["prepare", str(path), "--out", str(out), "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["ok"] is True
     words = ["train", str(path), "--out", str(out), "--steps", "2", "--set", "checkpoints.every=0", "--json"]
