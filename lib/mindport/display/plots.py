@@ -99,7 +99,7 @@ def curves_beside_torch(report: CurveReport) -> Figure:
     """
     course = report.course("loss")
     apart = {"ours from torch": course.errors} | ({"torch from float64": course.own} if course.own else {})
-    return _two_courses({"torch": course.reference, "ours": course.ours}, apart, [course.limit] * len(course.errors))
+    return _two_courses({"torch": course.reference, "ours": course.ours}, apart, course.limits)
 
 
 def _two_courses(
