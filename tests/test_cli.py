@@ -64,6 +64,17 @@ def test_a_negative_verdict_exits_1_with_an_answer(says, capfd):
     assert json.loads(out)["ok"] is False and json.loads(out)["error"] == "nan" and err == ""
 
 
+def test_an_answer_may_have_an_exit_code_of_its_own(says, capfd):
+    says(Ended(good=False))
+    assert cli.main(["config", "x"]) == 143 and capfd.readouterr().out.startswith("4 of 4 hold")
+
+
+class Ended(Answer):
+    """As of a training that SIGTERM ended, which has its answer all the same."""
+
+    exit_code = 143
+
+
 def test_what_the_work_prints_goes_to_stderr(says, capfd):
     def noisy():
         print("a progress line")

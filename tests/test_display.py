@@ -15,6 +15,8 @@ from mindport.errors import ConfigError, FileError, UsageError
 from mindport.parity.curves import Course
 from mindport.parity.rows import Row
 from mindport.parity.steps import StepRow
+from mindport.training.monitor import Alarm, Evaluation
+from mindport.training.record import StepRecord
 from tests.results_for_tests import Answer
 
 
@@ -241,3 +243,78 @@ def test_a_training_beside_torch_is_drawn_with_its_limit():
     above, below = figure.axes
     assert [list(line.get_ydata()) for line in above.lines] == [[3.0, 2.1, 1.0], [3.0, 2.0, 1.0]]
     assert [line.get_label() for line in below.lines] == ["ours from torch", "torch from float64", "limit 0.0001"]
+
+
+def training(steps: int = 30) -> list:
+    records = [StepRecord(n, 3 + 3 / n, 1.0 + 1 / n, 1e-3 / n, tokens=100, seconds=0.1, compiled=int(n == 1))
+               for n in range(1, steps + 1)]  # fmt: skip
+    alarm = Alarm(20, "loss spike", "loss 9", ("a cause",), "go back")
+    return [Evaluation(0, 6.0, 400.0, 10, 0.1), *records, Evaluation(steps, 3.2, 24.5, 10, 0.1), alarm]
+
+
+def test_a_training_is_drawn_with_its_held_out_points_and_its_alarms():
+    loss, norm, lr, speed = display.plot_curves(training()).axes
+    assert [line.get_label() for line in loss.lines[:2]] == ["training", "held-out"]
+    assert list(loss.lines[1].get_xdata()) == [0, 30] and list(loss.lines[1].get_ydata()) == [6.0, 3.2]
+    assert [text.get_text().strip() for text in loss.texts] == ["loss spike"]
+    assert [list(axes.lines[-1].get_xdata()) for axes in (loss, norm, lr, speed)] == [[20, 20]] * 4
+    assert norm.get_yscale() == "log" and [text.get_text() for text in speed.texts] == ["1 compiled"]
+
+
+@pytest.mark.parametrize("events", [[], training(1), training(400)])
+def test_a_training_of_any_length_is_drawn_once_and_small(events):
+    assert len(display.plot_curves(events)._repr_png_()) < 150_000
+
+
+def test_a_long_curve_has_a_median_that_one_spike_does_not_move():
+    events = [StepRecord(n, 1000.0 if n == 200 else 2.0, math.nan if n == 5 else 1.0, 1e-3) for n in range(1, 401)]
+    loss, norm, *_ = display.plot_curves(events).axes
+    assert max(loss.lines[0].get_ydata()) == 1000 and set(loss.lines[1].get_ydata()) == {2.0}
+    assert [text.get_text() for text in norm.texts] == ["1 not finite"]
+
+
+def test_alarms_near_to_each_other_share_a_label():
+    events = [*training(), *(Alarm(step, name, "", (), "") for step, name in ((20, "slow"), (20, "slow"), (5, "slow")))]
+    names = [text.get_text().strip() for text in display.plot_curves(events).axes[0].texts]
+    assert names == ["loss spike, slow", "slow"]
+
+
+class Handle:
+    def __init__(self) -> None:
+        self.updates = []
+
+    def update(self, thing) -> None:
+        self.updates.append(thing)
+
+
+@pytest.mark.parametrize("interactive", [True, False])
+def test_a_live_plot_moves_in_place_for_somebody_and_is_one_figure_for_nobody(interactive, monkeypatch):
+    import IPython.display
+
+    shown, handle = [], Handle()
+    monkeypatch.setattr(IPython.display, "display", lambda thing, **options: shown.append((thing, options)) or handle)
+    monkeypatch.setattr("mindport.display.curves.PAUSE", 0.0)
+    monkeypatch.setattr("mindport.display.curves.SHARE", math.inf)
+    plot = display.LivePlot(interactive=interactive)
+    for event in training(3):
+        plot.take(event)
+    assert (len(shown), len(handle.updates)) == ((1, 5) if interactive else (0, 0))
+    plot.close()
+    assert len(shown) == 1 and shown[0][1] == {"display_id": True}
+    last = handle.updates[-1] if interactive else shown[0][0]
+    assert list(last.axes[0].lines[0].get_xdata()) == [1, 2, 3]
+
+
+def test_drawing_takes_no_more_than_its_share(monkeypatch):
+    import IPython.display
+
+    now, shown = [0.0], []
+    monkeypatch.setattr(IPython.display, "display", lambda thing, **options: shown.append(now[0]) or Handle())
+    monkeypatch.setattr(Handle, "update", lambda self, thing: shown.append(now[0]))
+    monkeypatch.setattr("mindport.display.curves.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("mindport.display.curves.plot_curves", lambda events: now.__setitem__(0, now[0] + 0.5))
+    plot = display.LivePlot(interactive=True)
+    for record in training(30)[1:31]:
+        now[0] += 1.0
+        plot.take(record)
+    assert shown == [1.5, 12.0, 22.5]  # half a second to draw: every ten seconds

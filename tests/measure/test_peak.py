@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from mindport.errors import BackendError, FileError
 from mindport.measure import peak
 
 
@@ -26,3 +29,17 @@ def test_the_number_of_threads_is_given_back():
     before = threads()
     peak.gemm_peak(before + 1, repeats=1)
     assert threads() == before
+
+
+def test_a_glance_sees_a_plausible_rate():
+    seen = peak.glance(seconds=0.05)
+    assert seen is not None and 0.5 < seen < 1000 * (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("kind", [BackendError, FileError])
+def test_without_a_library_there_is_none_to_see(monkeypatch, kind):
+    def refuse() -> None:
+        raise kind("no compiler")
+
+    monkeypatch.setattr(peak, "library", refuse)
+    assert peak.glance() is None

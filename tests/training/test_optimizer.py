@@ -135,6 +135,23 @@ def test_the_scale_multiplies_the_gradients(path):
     assert difference(got, [weight.asnumpy() for weight in unscaled.weights]) <= 1e-7
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("path", ["cpu", "reference", "ascend"])
+def test_a_scale_that_is_not_finite_moves_nothing(path, mode):
+    """Whatever the gradients are, in the first step and later; the others are as if it had not been."""
+    with execution(MODES[mode]):
+        optimizer = make(path)
+        call, parameters = Call(optimizer), (*optimizer.weights, *optimizer.state)
+        for step in range(3):
+            kept = [p.asnumpy().copy() for p in parameters]
+            for scale in (np.nan, np.inf):
+                bad = [Tensor(np.full(shape, scale, np.float32)) for shape in SHAPES.values()]
+                call(Tensor(LR, ms.float32), Tensor(scale, ms.float32), *bad)
+            assert all(np.array_equal(p.asnumpy(), value) for p, value in zip(parameters, kept, strict=True))
+            call(Tensor(LR, ms.float32), Tensor(1.0, ms.float32), *map(Tensor, gradients(step)))
+    assert difference([w.asnumpy() for w in optimizer.weights], expected(steps=3)) <= 3 * LIMIT
+
+
 class Watch(nn.Cell):
     """A weight as it is read before and after the step, in one graph."""
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mindport import cli, tuning
+from mindport import cli, sources, tuning
 from mindport.errors import UsageError
+from mindport.tuning import data
 from mindport.tuning.benchmark import Benchmark
 from mindport.tuning.case import Case, Timing
+from mindport.tuning.contestant import Contestant
 from mindport.tuning.numerics import Agreement
 from mindport.tuning.registry import BENCHMARKS, bench
 
@@ -37,7 +39,7 @@ def answers(monkeypatch):
 
 
 def test_an_unknown_benchmark_is_refused():
-    with pytest.raises(UsageError, match="attention, layer, step, train, knobs, convert"):
+    with pytest.raises(UsageError, match="attention, layer, step, train, knobs, convert, data"):
         bench("poetry")
 
 
@@ -54,6 +56,14 @@ def test_conversion_is_timed_both_ways():
     memory = made.cases[0].memory["mindport"]
     assert 0 < memory.before <= memory.peak
     assert "MB/s" in made.tables()[0].text()
+
+
+def test_data_is_read_by_the_peer_as_the_same_rows():
+    text = {**data.QUICK, "model": str(sources.resolve("tiny-gpt2"))}
+    who = [Contestant(name, module, "read_batches", text) for name, module in (("o", data.OURS), ("p", data.PEER))]
+    made = data.timed("reading", who, {"p": data.AIM}, rounds=2, quick=True)
+    assert made.ok and {row.value for row in made.numerics} == {"ids", "rows"}
+    assert made.work == made.about["o"]["tokens"] / 1e6
 
 
 def test_the_answer_in_words(answers, capfd):

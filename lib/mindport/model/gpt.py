@@ -179,7 +179,7 @@ class Attention(nn.Cell):
         self.rounds, self.narrow = params.products != params.stream, DTYPES[params.products]
         self.precision = (
             ("scores and weighted sums", params.products, params.products, "products of matrices, as the linear maps"),
-            ("softmax", "float32", params.products, "scores of 11 and more overflow float16 as exponentials"),
+            ("softmax", "float32", params.products, "small weights add up to a large sum"),
             *((("rotation", params.dtype, params.stream, "two products cancel, digits are lost"),) * self.rotary),
         )
 
@@ -316,14 +316,13 @@ class GPT(nn.Cell):
         """Final norm and head: (B, T, d) → logits (B, T, V)."""
         return self.head(self.norm(x)).astype(self.float32)
 
-    def recompute_blocks(self) -> GPT:
-        """Keep what goes from block to block only, and compute each block again for its gradient; gives the model.
+    def recompute_blocks(self) -> None:
+        """From now on keep what goes from block to block only, and compute each block again for its gradient.
 
         On a CPU this saves memory in PyNative mode only (`mindport bench recompute`).
         """
         for block in self.blocks:
             block.recompute()
-        return self
 
 
 def check_length(length: int, context: int) -> bool:

@@ -63,7 +63,12 @@ def same_model(trace: Mapping[str, Any], directory: Path) -> None:
         )
 
 
-def _same_weights(trace: Mapping[str, Any], manifest: Manifest, directory: Path) -> None:
+def check_untrained(manifest: Manifest, directory: Path) -> None:
+    """Only before it was trained is a model what its source makes.
+
+    Raises:
+        FileError: it was, and this is how to get a reference for it.
+    """
     if manifest.steps:
         raise FileError(
             "the model was trained since it was converted, so that its source is no reference for it",
@@ -72,6 +77,10 @@ def _same_weights(trace: Mapping[str, Any], manifest: Manifest, directory: Path)
             do=f"make one of it: mindport convert {directory} DST --to huggingface; "
             f"mindport verify DST --converted {directory}",
         )
+
+
+def _same_weights(trace: Mapping[str, Any], manifest: Manifest, directory: Path) -> None:
+    check_untrained(manifest, directory)
     source = manifest.source
     converted = {name: entry["sha256"] for name, entry in source.files.items()} if source else {}
     if trace["weights"].items() - converted.items():

@@ -18,7 +18,7 @@ import numpy as np
 from mindport.errors import BackendError, FileError, UsageError
 from mindport.parity.compare import compare
 from mindport.parity.comparison import Comparison
-from mindport.parity.identity import identity, same_model
+from mindport.parity.identity import check_untrained, identity, same_model
 from mindport.parity.inventory import Inventory, take
 from mindport.parity.origin import Origin
 from mindport.parity.steps import StepsReport
@@ -226,8 +226,9 @@ def _places(directory: Path, converted: Path | str | None) -> tuple[Path, Path |
         return directory, Path(converted)
     if not (directory / MANIFEST).is_file():
         return directory, None
-    source = read_manifest(directory).source
-    if source is None:
+    manifest = read_manifest(directory)
+    check_untrained(manifest, directory)
+    if (source := manifest.source) is None:
         raise UsageError("this MindPort directory came from no Hugging Face directory", where=directory,
                          do="name the reference: verify(reference, converted=…)")  # fmt: skip
     return Path(source.path), directory

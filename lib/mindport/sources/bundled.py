@@ -124,7 +124,7 @@ def text_file(name_or_path: str | Path) -> Path | None:
     if item and not item.ready:
         do = f"mindport fetch {item.name}" if item.name in CATALOG else "work in a checkout of the repository"
         raise FileError(f"the text {item.name} is not on this machine", where=item.path, do=do)
-    return item and item.path
+    return item.path if item else None
 
 
 def model_for(size: str, model: str = "") -> Path:

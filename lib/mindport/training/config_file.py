@@ -26,7 +26,6 @@ from mindport.training.config_values import (
     fields,
     from_dict,
     leaves,
-    to_dict,
     value_of,
     with_value,
 )  # fmt: skip
@@ -86,28 +85,6 @@ def write_config(config: TrainConfig, path: Path | str) -> Path:
 def text_of(config: TrainConfig) -> str:
     """The YAML, with comments."""
     return "".join(f"{line}\n" for line in _lines(config))
-
-
-def differences(mine: TrainConfig, other: TrainConfig) -> dict[str, tuple[Any, Any]]:
-    """Field → its two values, where they differ."""
-    pairs = zip(leaves(mine), leaves(other), strict=True)
-    return {path: (a, b) for (path, a), (_, b) in pairs if a != b}
-
-
-def parse_config(values: dict[str, Any], where: str) -> TrainConfig:
-    """A whole configuration from plain values, as a checkpoint holds it; its paths are absolute already.
-
-    Raises:
-        ConfigError: as `read_config`.
-    """
-    config = from_dict(TrainConfig, values, where)
-    check(config, where)
-    return config
-
-
-def plain_config(config: TrainConfig) -> dict[str, Any]:
-    """The plain values of a configuration, for `parse_config`."""
-    return to_dict(config)
 
 
 def _lines(section: Any, indent: str = "") -> Iterator[str]:

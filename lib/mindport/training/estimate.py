@@ -56,6 +56,14 @@ class Estimate:
         doubt = "" if self.fits else ": MORE THAN THERE IS, take fewer rows, shorter ones, or recompute: true"
         return f"memory: about {_gb(self.bytes)} ({parts}){free}{doubt}"
 
+    def time(self, steps: int, peak: float | None) -> str:
+        """The least that so many steps take at the machine's peak, GFLOP/s; empty where that is not known."""
+        if not peak:
+            return ""
+        minutes, seconds = divmod(round(steps * self.step_flops / peak / 1e9), 60)
+        return (f"time: at least {minutes}:{seconds:02} for {steps} steps of {self.step_flops:.2g} operations, at "
+                f"this machine's {peak:.0f} GFLOP/s")  # fmt: skip
+
 
 def estimate(config: TrainConfig, model: ModelConfig) -> Estimate:
     """What the training takes."""

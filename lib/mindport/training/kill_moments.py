@@ -19,11 +19,12 @@ class Moment:
 
     Attributes:
         aimed: at what, in words.
-        has_come: (the run's directory, seconds since the process began) → whether it is now.
+        has_come: (the run's directory, seconds since the process began, whether it has begun to write) → whether it is
+            now.
     """
 
     aimed: str
-    has_come: Callable[[RunDirectory, float], bool]
+    has_come: Callable[[RunDirectory, float, bool], bool]
 
 
 def moments(times: int, steps: int, start: float, draw: random.Random) -> list[Moment]:
@@ -44,7 +45,7 @@ def moments(times: int, steps: int, start: float, draw: random.Random) -> list[M
               for kind, target in zip(kinds, targets, strict=True)]  # fmt: skip
     for moment in early:
         placed.insert(draw.randint(0, len(placed)), moment)
-    return [Moment("the text", lambda run, _: is_tokenising(run)), *placed]
+    return [Moment("the text", lambda run, lived, writes: is_tokenising(run)), *placed]
 
 
 def last_step(run: RunDirectory) -> int:
@@ -74,16 +75,24 @@ def is_tokenising(run: RunDirectory) -> bool:
     return run.data.is_dir()
 
 
-def _after(seconds: float) -> Callable[[RunDirectory, float], bool]:
-    return lambda run, lived: lived >= seconds
+def writer(run: RunDirectory) -> int:
+    """A number that changes when a process has cleaned the directory up and begins to write; 0 before the first."""
+    return run.metrics.stat().st_ino if run.metrics.exists() else 0
+
+
+def _after(seconds: float) -> Callable[[RunDirectory, float, bool], bool]:
+    return lambda run, lived, writes: lived >= seconds
 
 
 def _stepping(step: int, delay: float) -> Moment:
-    """Some time after a step."""
+    """Some time after a step, which is one that this process takes."""
+    before: list[int] = []
     seen: list[float] = []
 
-    def has_come(run: RunDirectory, lived: float) -> bool:
-        if not seen and last_step(run) >= max(1, step):
+    def has_come(run: RunDirectory, lived: float, writes: bool) -> bool:
+        if writes and not before:
+            before.append(last_step(run))
+        if before and not seen and last_step(run) > max(step - 1, before[0]):
             seen.append(lived)
         return bool(seen) and lived >= seen[0] + delay
 
@@ -91,7 +100,9 @@ def _stepping(step: int, delay: float) -> Moment:
 
 
 def _writing(step: int) -> Moment:
-    return Moment(f"a write from step {step} on", lambda run, _: last_step(run) >= step and is_writing(run))
+    """As a checkpoint is written."""
+    return Moment(f"a write from step {step} on",
+                  lambda run, lived, writes: writes and last_step(run) >= step and is_writing(run))  # fmt: skip
 
 
 def _step(line: bytes) -> int:

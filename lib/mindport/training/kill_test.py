@@ -29,7 +29,7 @@ from mindport.results import Property, Result, plain, verdict
 from mindport.tables import Table
 from mindport.training.config import TrainConfig
 from mindport.training.config_file import read_config
-from mindport.training.kill_moments import Moment, is_writing, last_step, moments, newest
+from mindport.training.kill_moments import Moment, is_writing, last_step, moments, newest, writer
 from mindport.training.run_compare import Comparison, compare_runs
 from mindport.training.run_directory import RunDirectory
 
@@ -179,14 +179,15 @@ def _wait(process: subprocess.Popen, run: RunDirectory) -> None:
 
 
 def _kill(config: Path | str, settings: Sequence[str], run: RunDirectory, moment: Moment) -> Kill:
-    began = time.monotonic()
+    began, earlier = time.monotonic(), writer(run)
     with _training(config, settings, run) as process:
-        while process.poll() is None and not moment.has_come(run, time.monotonic() - began):
+        while process.poll() is None and not moment.has_come(run, time.monotonic() - began, writer(run) != earlier):
             time.sleep(POLL)
-        hit = process.poll() is None
+        hit, lived = process.poll() is None, time.monotonic() - began
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    return Kill(moment.aimed, time.monotonic() - began, last_step(run), newest(run), is_writing(run), hit)
+    torn = writer(run) != earlier and is_writing(run)
+    return Kill(moment.aimed, lived, last_step(run), newest(run), torn, hit)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -37,11 +37,12 @@ from mindport.training.monitor import (
 )  # fmt: skip
 from mindport.training.record import StepRecord
 from mindport.training.run_directory import RunDirectory
-from mindport.training.start import StartModel, start_model
+from mindport.training.start import StartModel, described_model, start_model
 from mindport.training.text import open_text
 
 if TYPE_CHECKING:
     from mindport.model import GPT
+    from mindport.model.precision import Precision
     from mindport.training.stepper import Stepper
 
 
@@ -107,30 +108,26 @@ def assemble(
     Raises:
         MindPortError: something does not fit.
     """
-    start = start_model(config, directory.model, say)
-    check_model(config, start.config, config.out)
-    say(estimate(config, start.config).text())
+    check_model(config, described_model(config)[1], config.out)
+    precision = _precision(config)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_execution(config.mode))
         text = open_text(config)
+        start = start_model(config, directory.model, say)
         checkpoints = stack.enter_context(_checkpoints(config, directory, start))
         about = About(plain(config), text.digest, sha256(start.tokenizer), {}, _device())
-        saved = _newest(checkpoints) if resume else None
-        run = Run(config, start.config, about.data, about.tokenizer, about.device)
-        warnings = check_belongs(saved, run) if saved else ()
-        for warning in warnings:
-            say(f"warning: {warning}")
-        stepper = _stepper(config, start, saved)
-        rows = config.batch.rows
-        batches = text.batches("train", rows, seed=config.seed, position=saved.about.position if saved else Position())
+        saved, warnings = _resumed(checkpoints, config, start, about) if resume else (None, ())
+        step, position = (saved.step, saved.about.position) if saved else (0, Position())
+        _say_what_it_takes(config, start.config, step)
+        stepper = _stepper(config, start, saved, precision)
         sampler = _sampler(config, stepper.model, start.tokenizer)
-        monitor, measured = _monitor(config, directory, start.config, saved.step if saved else 0, sinks)
+        monitor, measured = _monitor(config, directory, start.config, step, sinks)
+        batches = text.batches("train", config.batch.rows, seed=config.seed, position=position)
         yield Parts(
             stepper=stepper, batches=batches, position=batches.position, checkpoints=checkpoints,
-            held_out=tuple(text.rows("held_out", rows, limit=config.monitor.evaluate_rows)),
-            monitor=stack.enter_context(monitor), sampler=sampler,
-            meter=Meter(start.config, peak()), about=about, step=saved.step if saved else 0, warnings=warnings,
-            measured=measured,
+            held_out=tuple(text.rows("held_out", config.batch.rows, limit=config.monitor.evaluate_rows)),
+            monitor=stack.enter_context(monitor), sampler=sampler, meter=Meter(start.config, peak()), about=about,
+            step=step, warnings=warnings, measured=measured,
         )  # fmt: skip
 
 
@@ -173,37 +170,57 @@ def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel
                        asynchronous=told.asynchronous)  # fmt: skip
 
 
+def _resumed(
+    checkpoints: Checkpoints, config: TrainConfig, start: StartModel, about: About
+) -> tuple[Saved | None, tuple[str, ...]]:
+    """The checkpoint to go on from, if there is one, and what may keep it from being exact; both are said."""
+    saved = _newest(checkpoints)
+    if saved is None:
+        say("there is no checkpoint to resume from: the run begins")
+        return None, ()
+    warnings = check_belongs(saved, Run(config, start.config, about.data, about.tokenizer, about.device))
+    checkpoints.cut(saved.step)
+    say(f"resuming after step {saved.step}, from {saved.path}")
+    for warning in warnings:
+        say(f"warning: {warning}")
+    return saved, warnings
+
+
 def _newest(checkpoints: Checkpoints) -> Saved | None:
-    """The checkpoint to go on from; newer ones that are damaged are removed, and it is said."""
     path = checkpoints.newest()
     for damaged, error in checkpoints.refused.items():
         say(f"warning: {damaged.name} is passed over: {error.what} ({error.where})")
-    if path is None:
-        say("there is no checkpoint to resume from: the run begins")
-        return None
-    saved = checkpoints.read(path)
-    checkpoints.cut(saved.step)
-    say(f"resuming after step {saved.step}, from {path}")
-    return saved
+    return path and checkpoints.read(path)
 
 
-def _stepper(config: TrainConfig, start: StartModel, saved: Saved | None) -> Stepper:
+def _say_what_it_takes(config: TrainConfig, model: ModelConfig, step: int) -> None:
+    takes = estimate(config, model)
+    for line in (takes.text(), takes.time(config.steps - step, peak())):
+        if line:
+            say(line)
+
+
+def _precision(config: TrainConfig) -> Precision:
+    from mindport.model.precision import Precision
+
+    return Precision(config.precision.level, config.precision.dtype)
+
+
+def _stepper(config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision) -> Stepper:
     from mindport.training.stepper import Stepper
 
-    stepper = Stepper(_model(config, start, saved), config)
+    stepper = Stepper(_model(config, start, saved, precision), config)
     if saved:
         stepper.restore({name: saved.state[name] for name in saved.state}, step=saved.step)
     return stepper
 
 
-def _model(config: TrainConfig, start: StartModel, saved: Saved | None) -> GPT:
+def _model(config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision) -> GPT:
     """The model with the weights that the next step finds: they are there from birth, nothing is overwritten."""
     from mindport.model import GPT, load_model
     from mindport.model.dropout import with_dropout
     from mindport.model.parameters import fresh
-    from mindport.model.precision import Precision
 
-    precision = Precision(config.precision.level, config.precision.dtype)
     if saved or config.start == "pretrained":
         model = load_model(saved.path if saved else start.directory, precision=precision, dropout=config.dropout,
                            seed=config.seed)  # fmt: skip

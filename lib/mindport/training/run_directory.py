@@ -25,7 +25,7 @@ from pathlib import Path
 from mindport.errors import FileError, UsageError, some
 
 LOCK = ".lock"
-KEPT = ("model", "data", LOCK)  # whoever uses them looks first whether they are the right ones
+BEFORE = ("model", "data")  # there before the first step, `mindport prepare` may have left them
 RUN = ("config.yaml", "metrics.jsonl", "tensorboard", "checkpoints", "report.json", "beside.json")
 
 
@@ -55,7 +55,7 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise FileError("the run's directory is a file", where=self.path, do="name another one: --out DIR")
         names = {path.name for path in self.path.iterdir()} if self.path.is_dir() else set()
-        foreign = sorted(name for name in names if name not in (*KEPT, *RUN) and not name.startswith("."))
+        foreign = sorted(name for name in names if name not in (*BEFORE, *RUN) and not name.startswith("."))
         if foreign and not self.has_run():
             raise FileError("the run's directory holds something else", where=self.path, got=some(foreign),
                             do="name another one: --out DIR")  # fmt: skip
@@ -65,8 +65,9 @@ class RunDirectory:
                              )  # fmt: skip
 
     def clear(self) -> None:
-        """Remove an earlier run; tokens and a converted model stay, and so does what is not ours."""
-        for path in map(self.path.joinpath, RUN):
+        """Remove an earlier run and its tokens; what is not ours stays, and so does the converted model, which is
+        looked at before it is used."""
+        for path in (*map(self.path.joinpath, RUN), self.data):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:

@@ -48,7 +48,7 @@ class Stepper:
         self.model, self.config, self.taken = model, config, 0
         self.mode, self.rows, self.lengths = MODES[config.mode], config.batch.rows, _lengths(config)
         self.optimizer = build.optimizer(model.trainable_params(), config.optimizer)
-        self.scaling, self.counter = build.loss_scale(config.precision), getattr(model, "counter", None)
+        self.scaling, self.counter = build.loss_scale(config.precision), model.counter
         self.one = TrainStep(
             model, NextTokenLoss(model), self.optimizer, build.schedule(config), config.optimizer.max_norm,
             scaling=self.scaling, counter=self.counter, reduce=reduce,
@@ -57,6 +57,9 @@ class Stepper:
         self.held_out = NextTokenLoss(model)
         cells: list[nn.Cell] = [self.one] if self.many is None else [self.many.add, self.many.move]
         self.compiles = Compiles([*cells, self.held_out])
+        if self.mode == ms.GRAPH_MODE and len(self.lengths) == 1:
+            declared = Tensor(shape=[self.rows, *self.lengths], dtype=ms.int32)
+            cells[0].set_inputs(declared, declared)  # whoever calls the cell itself gets no second graph either
 
     def step(self, batches: Sequence[Batch]) -> StepRecord:
         """Learn from `config.batch.accumulate` batches.
@@ -69,6 +72,8 @@ class Stepper:
             UsageError: another number of batches, or one of another shape than the configuration's.
         """
         self._check(batches)
+        if not self.model.training:  # whoever evaluated has left it so; no graph would notice, PyNative would
+            self.model.set_train()
         began, before, scale = time.perf_counter(), self.compiles.total, self.loss_scale
         with self._mode(), self.compiles.watch(("step", batch.ids.shape) for batch in batches):
             loss, norm, lr = self._learn([batch for batch in batches if batch.counted])

@@ -11,6 +11,8 @@ taken again.
 
 from __future__ import annotations
 
+import math
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,9 +52,8 @@ class Trainer:
     def __init__(self, config: TrainConfig, callbacks: Sequence[Callback] = (), sinks: Sequence[Sink] = ()) -> None:
         self.config, self.callbacks, self.sinks = config, Callbacks(callbacks), tuple(sinks)
         self.directory = RunDirectory(config.out)
-        self.step, self.reason = 0, ""
         self.parts: Parts = None  # type: ignore[assignment]  # until it runs
-        self._saved, self._fatal, self._stalled, self._wish = 0, False, 0.0, Wish()
+        self._begin(0)
 
     @property
     def model(self) -> GPT:
@@ -124,7 +125,7 @@ class Trainer:
 
     def _run(self) -> TrainReport:
         write_config(self.config, self.directory.config)
-        self.step = self._saved = self.parts.step
+        self._begin(self.parts.step)
         with wishes() as self._wish:
             try:
                 self._loop()
@@ -135,6 +136,10 @@ class Trainer:
         report = self._report()
         write_json(self.directory.report, plain(report.as_dict()))
         return report
+
+    def _begin(self, step: int) -> None:
+        self.step = self._saved = step
+        self.reason, self._fatal, self._finite, self._stalled, self._wish = "", False, True, 0.0, Wish()
 
     def _loop(self) -> None:
         self.callbacks.call("on_start", self)
@@ -155,7 +160,7 @@ class Trainer:
         self.callbacks.call("on_batch", self, batches)
         record = self.parts.stepper.step(batches)
         self.step += 1
-        self.parts.position = self.parts.batches.position
+        self.parts.position, self._finite = self.parts.batches.position, math.isfinite(record.loss)
         record = replace(record, step=self.step, seconds=time.perf_counter() - began)
         shapes = [batch.ids.shape for batch in batches]
         self.parts.meter.add(record, shapes)
@@ -168,8 +173,8 @@ class Trainer:
         self._measure_if_due()
         if _is_due(self.step, self.config.monitor.sample_every):
             self._sample()
-        if _is_due(self.step, self.config.checkpoints.every) and not self._fatal:
-            self.save()
+        if _is_due(self.step, self.config.checkpoints.every):
+            self._save_what_is_good()
 
     def _measure_if_due(self) -> None:
         """Before the first step too; a run that a signal ended may have left it to the one that goes on."""
@@ -190,7 +195,8 @@ class Trainer:
         self._save_what_is_good()
 
     def _save_what_is_good(self) -> None:
-        if self.step and not self._fatal:
+        """Not after a loss that is no number, even if no alarm has called it fatal yet."""
+        if self.step and self._finite and not self._fatal:
             self.save()
 
     def _sample(self) -> None:
@@ -211,7 +217,7 @@ class Trainer:
     def _report(self) -> TrainReport:
         parts, checkpoints = self.parts, self.parts.checkpoints
         return TrainReport(
-            out=self.directory.path, command=f"mindport train {self.directory.config} --resume",
+            out=self.directory.path, command=f"mindport train {shlex.quote(str(self.directory.config))} --resume",
             model=f"{self.config.model}, {self.config.start}", device=parts.about.device, mode=self.config.mode,
             steps=self.config.steps, step=self.step, resumed=parts.step or None, ended=self.reason,
             signal=self._wish.signal, pace=parts.meter.pace() if self.step > parts.step else None,

@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, tuple[str, type[Benchmark]]] = {
     "train": ("train", Benchmark),
     "knobs": ("knobs", Knobs),
     "convert": ("conversion", Benchmark),
+    "data": ("data", Benchmark),
 }
 
 

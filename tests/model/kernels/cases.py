@@ -21,7 +21,7 @@ def angles(function, tokens: int = T) -> np.ndarray:
     return function(np.arange(tokens)[:, None] * 0.7 ** np.arange(D // 2))[None].astype(np.float32)
 
 
-def attention(q, k, v, scale=0.37, offset=None, window=None, lengths=None):
+def attention(q, k, v, scale=0.37, offset=None, window=None, lengths=None, dropped=None):
     k, v = (x.repeat_interleave(q.shape[2] // x.shape[2], 2) for x in (k, v))
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     t, s = q.shape[2], k.shape[2]
@@ -30,6 +30,7 @@ def attention(q, k, v, scale=0.37, offset=None, window=None, lengths=None):
     if lengths is not None:
         hidden = hidden | (last >= torch.as_tensor(lengths).reshape(-1, 1, 1, 1))
     weights = (q @ k.mT * scale).masked_fill(hidden, -1e300).softmax(-1).masked_fill(hidden, 0)
+    weights = weights if dropped is None else weights * torch.from_numpy(dropped).reshape(weights.shape)
     return (weights @ v).transpose(1, 2)
 
 

@@ -6,6 +6,7 @@ A new operator needs a row here (`test_operators.py` says so): cases, each a lis
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import re
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ def ints(*values: int) -> Array:
 LENGTHS = ((0,), (1,), (7,), (64,), (65,), (1000,), (3, 1, 5), (2, 20000))
 ROWS = ((1,), (65,), (0, 8), (4, 0), (1, 1), (7, 65), (2, 3, 24), (1000, 8), (3, 1000), (65, 80), (130, 256))
 ALIGNED, ENDLESS = -(2**31), 2**31 - 1  # an offset of S − T; no window, no padding
+STATE, KEEPS = ints(5, -3), (ints(0, 0), ints(2, 3_000_000))  # seed and passes; place and dropped ones of 2²⁴
 ATTENTION = (  # B, T, S, H, K, D, window, offset, real tokens of each sequence or of all
     (1, 1, 1, 1, 1, 8, ENDLESS, ALIGNED, (ENDLESS,)), (2, 7, 7, 6, 2, 24, 1, ALIGNED, (ENDLESS,)),
     (1, 65, 65, 3, 1, 80, ENDLESS, 0, (ENDLESS,)), (2, 65, 130, 4, 2, 64, 17, ALIGNED, (130, 70)),
@@ -78,9 +80,9 @@ def rotary() -> list[list[Array]]:
 
 def attention(grad: bool) -> list[list[Array]]:
     cases = []
-    for b, t, s, h, k, d, window, offset, lengths in ATTENTION:
+    for (b, t, s, h, k, d, window, offset, lengths), keep in itertools.product(ATTENTION, KEEPS):
         q, kv, sums = f(b, t, h, d), f(b, s, k, d), (b, h, t)
-        inputs = [q, kv, kv, numbers(0.3), ints(window), ints(offset), ints(*lengths)]
+        inputs = [q, kv, kv, numbers(0.3), ints(window), ints(offset), ints(*lengths), STATE, keep]
         above = Array(sums, "float32", (500.0,) * math.prod(sums))  # a sum is never less than a score
         cases.append([*inputs, q, above, q, q, kv, kv] if grad else [*inputs, q, f(*sums)])
     return cases
@@ -131,6 +133,7 @@ OPERATORS: dict[str, list[list[Array]]] = {
     "cross_entropy": cross_entropy(grad=False),
     "cross_entropy_grad": cross_entropy(grad=True),
     "adamw": adamw(),
+    "dropout": [[f(*shape), STATE, KEEPS[1], f(*shape)] for shape in ROWS],
     "global_norm": [[f(*shape) for shape in TENSORS] + [f(1)]],
     "rope": rotary(),
     "rope_grad": rotary(),

@@ -13,6 +13,7 @@ from mindspore import Tensor, ops
 from mindport.model import kernels
 from mindport.model.kernels import override
 from tests.model.kernels.cases import CASES, D, H, make_attention, normal
+from tests.model.kernels.hashes import kept, place
 
 CALLS: list = []
 
@@ -93,14 +94,15 @@ def test_attention_drops_in_training_only(monkeypatch):
     fake(monkeypatch, "flash_attention_score", flash)
     q, k, v = (Tensor(x) for x in (normal(1, 8, 6, 8), normal(1, 8, 2, 8), normal(1, 8, 2, 8, seed=2)))
     with override("attention", "ascend"):
-        kernel = make_attention(dropout=0.25)
-    kernel.dropout_bits = lambda shape, keep: Tensor(np.full(np.prod(shape) // 8, 255, np.uint8))
+        kernel = make_attention(dropout=0.25, place=place())
     kernel(q, k, v)
     kernel.set_train()(q, k, v)
     (_, still), (_, training) = CALLS
     assert (still["keep_prob"], still["drop_mask"]) == (1.0, None)
     assert training["keep_prob"] == 0.75
     assert (training["drop_mask"].shape, training["drop_mask"].dtype) == ((1, 6, 8, 1), ms.uint8)
+    bits = np.unpackbits(training["drop_mask"].asnumpy().reshape(-1, 1), axis=1, bitorder="little")
+    np.testing.assert_array_equal(bits, kept(6 * 8, 8, 0.25))
 
 
 def test_rms_norm(monkeypatch):

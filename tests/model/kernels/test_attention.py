@@ -19,6 +19,7 @@ from mindport.model.kernels import library, override
 from mindport.model.kernels.attention import Cpu
 from tests.model.kernels.cases import attention, make_attention, normal
 from tests.model.kernels.exactness import exact, ours, relative, worst
+from tests.model.kernels.hashes import factors, keep, place
 
 PATHS = ("cpu", "reference")
 SHAPE = {"batch": 2, "tokens": 70, "keys": 70, "heads": 4, "kv_heads": 2, "dim": 16}
@@ -49,8 +50,13 @@ CASES = {
     "lengths in a window": {"lengths": (1, 64), "window": 5},
     "all padding": {"lengths": (0, 70)},
     "lengths amid a cache": {"keys": 99, "offset": 20, "lengths": (40, 88)},
+    "dropout": {"dropout": 0.25},
+    "dropout of one token": {"dropout": 0.25, "tokens": 1, "keys": 90},
+    "dropout of a whole block of keys": {"dropout": 0.1, "tokens": 300, "keys": 300, "batch": 1},
+    "dropout amid a cache, in a window": {"dropout": 0.5, "keys": 200, "offset": 33, "window": 9},
+    "dropout and lengths": {"dropout": 0.1, "heads": 6, "dim": 24, "lengths": (70, 33)},
 }
-OFTEN = ("65 tokens", "window 16", "amid a cache, in a window", "lengths", "three heads for each")
+OFTEN = ("65 tokens", "window 16", "amid a cache, in a window", "lengths", "three heads for each", "dropout")
 
 
 def inputs(batch, tokens, keys, heads, kv_heads, dim, **_):
@@ -59,7 +65,7 @@ def inputs(batch, tokens, keys, heads, kv_heads, dim, **_):
 
 
 def split(changes):
-    """A case as (shape, settings of the cell, arguments of its call)."""
+    """A case as (shape, settings of the cell, arguments of its call); what it drops is `drop`."""
     shape = {**SHAPE, **{key: value for key, value in changes.items() if key in SHAPE}}
     return shape, changes.get("window"), changes.get("offset"), changes.get("lengths")
 
@@ -78,9 +84,14 @@ class Called(ms.nn.Cell):
 
 def built(path, changes, **more):
     shape, window, offset, lengths = split(changes)
-    with override("attention", path):
-        kernel = make_attention(**{**sizes(shape), "window": window, **more})
-    return Called(kernel, offset, lengths)
+    drop = {"dropout": drop_of(changes), "place": place()}
+    with override("attention", path), override("dropout", path):
+        kernel = make_attention(**{**sizes(shape), "window": window, **drop, **more})
+    return Called(kernel, offset, lengths).set_train(drop["dropout"] > 0)
+
+
+def drop_of(changes):
+    return changes.get("dropout", 0.0)
 
 
 def sizes(shape):
@@ -94,7 +105,9 @@ def scale(shape):
 def expectation(changes):
     shape, window, offset, lengths = split(changes)
     tensors = inputs(**shape)
-    formula = partial(attention, scale=scale(shape), window=window, offset=offset, lengths=lengths)
+    rows = shape["batch"] * shape["heads"] * shape["tokens"]
+    dropped = factors(rows, shape["keys"], drop_of(changes)) if drop_of(changes) else None
+    formula = partial(attention, scale=scale(shape), window=window, offset=offset, lengths=lengths, dropped=dropped)
     return tensors, *exact(formula, tensors, 3)
 
 
@@ -169,7 +182,7 @@ def test_a_nan_is_not_swallowed(which):
 
 def test_weights_are_dropped_in_training_only():
     tensors = [Tensor(x) for x in inputs(**SHAPE)]
-    kernel, still = built("cpu", {}, dropout=0.5), built("cpu", {})(*tensors).asnumpy()
+    kernel, still = built("cpu", {}, dropout=0.5, place=place()), built("cpu", {})(*tensors).asnumpy()
     assert isinstance(kernel.kernel, Cpu)
     np.testing.assert_array_equal(kernel(*tensors).asnumpy(), still)
     assert np.abs(kernel.set_train()(*tensors).asnumpy() - still).max() > 0.1
@@ -215,7 +228,7 @@ def constants(changes):
     shape, window, offset, lengths = split(changes)
     return (np.array(scale(shape), np.float32), np.array(window or Cpu.END, np.int32),
             np.array(Cpu.ALIGNED if offset is None else offset, np.int32),
-            np.array([Cpu.END] if lengths is None else lengths, np.int32))  # fmt: skip
+            np.array([Cpu.END] if lengths is None else lengths, np.int32), *keep(drop_of(changes)))  # fmt: skip
 
 
 def both_ways(changes, where=None):
@@ -236,7 +249,7 @@ def problems(draw):
         "batch": batch, "tokens": draw(st.integers(1, keys)), "keys": keys, "kv_heads": kv_heads,
         "heads": kv_heads * draw(st.integers(1, 3)), "dim": 8 * draw(st.integers(1, 12)),
         "window": draw(st.none() | st.integers(1, keys + 2)), "offset": draw(st.none() | st.integers(-5, keys + 20)),
-        "lengths": draw(st.none() | lengths),
+        "lengths": draw(st.none() | lengths), "dropout": draw(st.sampled_from((0.0, 0.2))),
     }  # fmt: skip
 
 
@@ -300,11 +313,13 @@ def test_rounding_of_huge_scores_makes_no_weight_above_1():
     [
         (lambda a: a[:-1], 11),
         (lambda a: [a[0], a[1][:, :-1], *a[2:]], 12),  # fewer keys than values
-        (lambda a: [a[0][..., :12], a[1][..., :12], a[2][..., :12], *a[3:7], a[7][..., :12], a[8]], 12),
-        (lambda a: [a[0][:, :, :3], *a[1:7], a[7][:, :, :3], a[8][:, :3]], 12),  # 3 heads, 2 kv heads
+        (lambda a: [a[0][..., :12], a[1][..., :12], a[2][..., :12], *a[3:9], a[9][..., :12], a[10]], 12),
+        (lambda a: [a[0][:, :, :3], *a[1:9], a[9][:, :, :3], a[10][:, :3]], 12),  # 3 heads, 2 kv heads
         (lambda a: [*a[:4], np.int32(0), *a[5:]], 12),  # a window without keys
         (lambda a: [*a[:6], np.zeros(3, np.int32), *a[7:]], 12),  # three lengths for two sequences
-        (lambda a: [*a[:8], a[8][:, :, :-1]], 12),
+        (lambda a: [*a[:7], np.zeros(3, np.int32), *a[8:]], 12),  # a state of three numbers
+        (lambda a: [*a[:8], np.array([0, 1 << 24], np.int32), *a[9:]], 12),  # nothing would be kept
+        (lambda a: [*a[:10], a[10][:, :, :-1]], 12),
         (lambda a: [*a[:4], np.float32(1), *a[5:]], 13),
         (lambda a: [a[0].astype(np.float64), *a[1:]], 13),
     ],
@@ -316,12 +331,15 @@ def test_a_wrong_call_is_an_error_not_a_stray_write(wrong, status):
 
 
 # text of a source, what stands there instead, the case that sees it, and in which result
+DROPS = {"dropout": 0.25}
 FAULTS = {
     "a mask one key wide": ("attention_shape.h", "query + offset - key, far", "query + offset - key + 1, far", {}, 0),
     "no rescaling": ("attention.cc", "    rescale(c, high);", "    top[c] = high;", {"tokens": 200, "keys": 200}, 0),
     "the order of heads": ("attention.cc", "kv = h / p.group()", "kv = h % p.kv_heads", {}, 0),
     "the sum of out · d_out": ("attention_grad.cc", "sum += out[d] * d_out[d]", "sum += out[d]", {}, 2),
     "a head of the group left out": ("attention_grad.cc", "h < (kv + 1)", "h + 1 < (kv + 1)", {}, 3),
+    "another mask in the second vector": ("attention.cc", "counted(first + c * LANES)", "counted(first)", DROPS, 0),
+    "another mask for the gradient": ("attention_grad.cc", "begin + c * LANES);", "begin + c * LANES + 1);", DROPS, 2),
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mindspore import Tensor, nn
+import numpy as np
+from mindspore import Tensor, nn, ops
 
 from mindport.model.kernels.gelu import geglu, gelu
 from mindport.model.kernels.swiglu import silu, swiglu
@@ -14,7 +15,7 @@ def activation(hidden_act: str, dtype: str = "float32") -> nn.Cell:
         "gelu": lambda: gelu(approximate=False, dtype=dtype),
         "gelu_tanh": lambda: gelu(approximate=True, dtype=dtype),
         "silu": lambda: silu(dtype=dtype),
-        "relu": nn.ReLU,
+        "relu": Relu,
     }
     return makers[hidden_act]()
 
@@ -38,3 +39,14 @@ class Gated(nn.Cell):
 
     def construct(self, gate: Tensor, up: Tensor) -> Tensor:
         return self.act(gate) * up
+
+
+class Relu(nn.Cell):
+    """max(x, 0), and NaN for NaN: of that MindSpore 2.10's own makes 0 on a CPU, and an overflow goes unseen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.where, self.zero = ops.where, Tensor(np.float32(0))
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.where(x <= 0, self.zero.astype(x.dtype), x)

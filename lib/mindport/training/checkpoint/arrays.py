@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from mindport.errors import FileError, UsageError, some
 from mindport.files import flush
 from mindport.training.checkpoint.snapshot import Arrays
 from mindport.weights.dtypes import ARRAYS, code_of, digest
-from mindport.weights.safetensors_io import Writer, fingerprint, make_header, read_header, read_tensor
-from mindport.weights.writers import Specs
+from mindport.weights.safetensors_io import fingerprint, read_header, read_tensor
+from mindport.weights.writers import FileLayout, SafetensorsFiles, Specs
 
 RESERVED = "__metadata__"
 
@@ -58,13 +59,15 @@ def specs_of(arrays: Arrays) -> Specs:
     return {name: (code_of(x), x.shape) for name, x in arrays.items()}
 
 
-def write_arrays(path: Path, arrays: Arrays) -> str:
-    """Write a file and read it again; returns its SHA-256.
+def write_files(directory: Path, layout: FileLayout, arrays: Arrays) -> dict[str, dict[str, Any]]:
+    """Write the files of a layout and read them again; file → its SHA-256 and its size.
+
+    One file after the other, in this thread: at the end of a process no other can be begun.
 
     Raises:
         FileError: what stands there is not what was meant.
     """
-    writer, meant, done = Writer(path, make_header(specs_of(arrays), {})), {}, False
+    writer, meant, done = SafetensorsFiles(directory, layout), {}, False
     try:
         for name, x in arrays.items():
             writer.write(name, x)
@@ -72,12 +75,16 @@ def write_arrays(path: Path, arrays: Arrays) -> str:
         done = True
     finally:
         writer.close(complete=done)
+    return {file: _prove(directory / file, meant) for file in layout.headers}
+
+
+def _prove(path: Path, meant: Mapping[str, str]) -> dict[str, Any]:
     flush(path)
     whole, found = fingerprint(path)
-    if wrong := [name for name in meant if meant[name] != found[name]]:
+    if wrong := [name for name in found if meant[name] != found[name]]:
         raise FileError("what was written does not read back as it was meant", where=path, got=some(wrong),
                         do="check the disk and the memory")  # fmt: skip
-    return whole
+    return {"sha256": whole, "bytes": path.stat().st_size}
 
 
 class ArrayFile(Mapping[str, np.ndarray]):
@@ -102,7 +109,7 @@ class ArrayFile(Mapping[str, np.ndarray]):
 
 
 def _copy(x: np.ndarray) -> np.ndarray:
-    return np.array(x, order="C", copy=True)  # what a framework hands out may be the very memory of its tensor
+    return np.array(x, order="C", copy=True)  # asnumpy() is the parameter's own memory: the next step changes it
 
 
 def _is_name(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,10 @@ MAY_CHANGE = {
     "checkpoints.*": "what is kept, and how often",
     "monitor.*": "what is watched, which leaves no trace in the weights",
 }
-IN_LAST_BITS = {
-    "mode": "graph and pynative differ in the last bits",
-    "recompute": "another graph may differ in the last bits",
+SAID = {
+    "mode": "graph and pynative differ in the last bits, so the run is not resumed bit for bit",
+    "recompute": "another graph may differ in the last bits, so the run may not be resumed bit for bit",
+    "monitor.evaluate_rows": "losses on other text do not compare, so the best checkpoint may not be the best",
 }
 LONGER = "steps"  # only where the learning rate does not depend on it
 
@@ -71,11 +72,12 @@ def check_belongs(saved: Saved, run: Run) -> tuple[str, ...]:
                              do=f"give the run the {what} that it began with, or begin another run")  # fmt: skip
     changed = _changed(saved, run.config)
     _check_config(saved.path, changed, run.config)
-    return (*_last_bits(changed), *_elsewhere(saved, run.device))
+    return (*_said(changed), *_elsewhere(saved, run.device))
 
 
 def _check_model(saved: Saved, model: ModelConfig) -> None:
-    before, now = plain(to_dict(saved.model)), plain(to_dict(model))
+    same = replace(model, dtype=saved.model.dtype)  # what the source's file was in; the training is in float32
+    before, now = plain(to_dict(saved.model)), plain(to_dict(same))
     if odd := [f"{name} {now[name]}" for name in before if before[name] != now[name]]:
         raise UsageError("the checkpoint is of another model", where=saved.path, got=some(odd),
                          expected=some([f"{name} {before[name]}" for name in before if before[name] != now[name]]),
@@ -85,13 +87,13 @@ def _check_model(saved: Saved, model: ModelConfig) -> None:
 def _changed(saved: Saved, config: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """Field → (before, now), of those that differ and are not free to."""
     before, now = dict(_leaves(saved.about.config)), dict(_leaves(plain(config)))
-    names = (name for name in {**before, **now} if not any(fnmatch(name, free) for free in MAY_CHANGE))
+    names = (name for name in {**before, **now} if name in SAID or not any(fnmatch(name, x) for x in MAY_CHANGE))
     pairs = {name: (before.get(name, "nothing"), now.get(name, "nothing")) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _check_config(path: Path, changed: Mapping[str, tuple[Any, Any]], config: TrainConfig) -> None:
-    free = {*IN_LAST_BITS, *([LONGER] if config.schedule.shape == "constant" else [])}
+    free = {*SAID, *([LONGER] if config.schedule.shape == "constant" else [])}
     odd = {name: pair for name, pair in changed.items() if name not in free}
     if odd:
         raise UsageError(
@@ -102,11 +104,11 @@ def _check_config(path: Path, changed: Mapping[str, tuple[Any, Any]], config: Tr
         )  # fmt: skip
 
 
-def _last_bits(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
-    for name, why in IN_LAST_BITS.items():
+def _said(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
+    for name, why in SAID.items():
         if name in changed:
             before, now = changed[name]
-            yield f"{name} was {before} and is {now}: {why}, so the run is not resumed bit for bit"
+            yield f"{name} was {before} and is {now}: {why}"
 
 
 def _elsewhere(saved: Saved, device: str) -> Iterator[str]:

@@ -9,9 +9,11 @@ names with a dot in front, which the next one removes.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import secrets
 import shutil
-import tempfile
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,13 +53,13 @@ class Checkpoints:
         root: the directory; it is made with the first checkpoint. One process at a time writes there.
         source: the MindPort directory that the model came from (or the Hugging Face directory, for a model that
             starts from scratch): configuration, tokenizer and manifest are taken from it, now.
-        keep: so many of the newest stay.
+        keep: so many of the newest stay; the disk holds one more of them while it is written.
         best: the one with the lowest held-out loss stays besides, and `best.json` names it.
         asynchronous: a thread writes. It takes memory for one more copy of weights and state.
 
     Raises:
         UsageError: `keep` is less than 1.
-        FileError, ConfigError: `source` is no directory of a model.
+        FileError, ConfigError: `source` is no directory of a model, or `root` no directory.
     """
 
     def __init__(
@@ -68,6 +70,8 @@ class Checkpoints:
                 "one checkpoint at least is kept", where="checkpoints.keep", got=keep, expected="1 or more"
             )
         self.root, self.keep, self.best = Path(root), keep, best
+        if self.root.exists() and not self.root.is_dir():
+            raise FileError("checkpoints need a directory", where=root, got="a file", do="name another place")
         self.origin: Origin = read_origin(source)
         self.refused: dict[Path, MindPortError] = {}
         self._background = Background("mindport-checkpoint") if asynchronous else None
@@ -77,8 +81,13 @@ class Checkpoints:
     def __enter__(self) -> Checkpoints:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except MindPortError as error:
+            if kind is None:
+                raise
+            print(f"a checkpoint was not written either: {error}", file=sys.stderr)  # the first error is the one to see
 
     def save(self, snapshot: Snapshot, loss: float | None = None) -> Stall:
         """Save a training; `loss` is the held-out one, if it was measured at this step.
@@ -92,9 +101,10 @@ class Checkpoints:
         start = time.perf_counter()
         self.wait()
         waited = time.perf_counter()
+        taken = take(snapshot, loss, self.origin.model)
         path = self.root / f"step-{snapshot.step:08d}"
         self._make_room(path)
-        work = self._writing(path, take(snapshot, loss, self.origin.model))
+        work = self._writing(path, taken)
         if self._background:
             self._background.start(work)
         else:
@@ -121,6 +131,11 @@ class Checkpoints:
         return tuple(sorted(found, key=step_of))
 
     def newest(self) -> Path | None:
+        """The path of `read_newest`."""
+        saved = self.read_newest()
+        return saved and saved.path
+
+    def read_newest(self) -> Saved | None:
         """The newest one that is whole, by all its digests; None where there is no checkpoint.
 
         Newer ones that are damaged are in `refused`, with what is wrong.
@@ -132,11 +147,9 @@ class Checkpoints:
         self.refused = {}
         for path in reversed(self.all()):
             try:
-                self.read(path)
+                return self.read(path)
             except MindPortError as error:
                 self.refused[path] = error
-            else:
-                return path
         if self.refused:
             path, error = next(iter(self.refused.items()))
             raise FileError(f"none of the {len(self.refused)} checkpoints is whole", where=self.root,
@@ -146,6 +159,12 @@ class Checkpoints:
     def read(self, path: Path | str) -> Saved:
         """Open one; see `read_checkpoint`."""
         return read_checkpoint(path)
+
+    def lowest(self) -> tuple[Path, float] | None:
+        """The one with the lowest held-out loss, the earliest of equals, and that loss; None where none has any."""
+        losses = self._losses()
+        path = min(losses, key=lambda path: (losses[path], step_of(path)), default=None)
+        return path and (path, losses[path])
 
     def cut(self, step: int) -> tuple[Path, ...]:
         """Remove the checkpoints after `step`: of a course that is taken again from there."""
@@ -181,14 +200,16 @@ class Checkpoints:
     def _point(self) -> Path | None:
         """Let best.json name the checkpoint with the lowest loss, which is found anew: a process may have died before
         it could say so."""
-        pointer, losses = self.root / BEST, self._losses() if self.best else {}
-        if not losses:
+        pointer, found = self.root / BEST, self.lowest() if self.best else None
+        if found is None:
             pointer.unlink(missing_ok=True)
             return None
-        path = min(losses, key=lambda path: (losses[path], step_of(path)))
-        value = {"checkpoint": path.name, "step": step_of(path), "loss": losses[path]}
-        if not pointer.is_file() or read_json(pointer) != value:
-            write_json(pointer, value)
+        path, loss = found
+        value = {"checkpoint": path.name, "step": step_of(path), "loss": loss}
+        with contextlib.suppress(FileError):  # one that cannot be read is written again
+            if read_json(pointer) == value:
+                return path
+        write_json(pointer, value)
         return path
 
     def _losses(self) -> dict[Path, float]:
@@ -202,10 +223,14 @@ class Checkpoints:
         return found
 
     def _remove(self, path: Path) -> None:
-        gone = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".removed", dir=self.root))
-        path.replace(gone)
-        flush(self.root)
-        shutil.rmtree(gone)
+        gone = path.with_name(f".{path.name}.{secrets.token_hex(4)}.removed")
+        try:
+            path.replace(gone)
+            flush(self.root)
+            shutil.rmtree(gone)
+        except OSError as error:
+            raise FileError("an old checkpoint cannot be removed", where=path, got=error,
+                            do="see who else uses it, and whether you may write there") from error  # fmt: skip
 
     def _sweep(self) -> None:
         """Remove what a process left that was killed: parts of new checkpoints, remains of old ones."""

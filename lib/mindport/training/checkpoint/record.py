@@ -15,10 +15,9 @@ from typing import Any, get_type_hints
 
 from mindport.config.locate import is_plain
 from mindport.config.write import fits
-from mindport.errors import FileError
+from mindport.errors import FileError, UsageError
 from mindport.files import read_json
 from mindport.machine import versions
-from mindport.results import plain
 from mindport.training.checkpoint.snapshot import About
 
 NAME, FORMAT = "training.json", 1
@@ -50,13 +49,25 @@ def here() -> dict[str, str]:
     return {name: found[name] for name in PACKAGES}
 
 
-def check_plain(about: About) -> About:
-    """As it will be read again.
+def as_json(about: About) -> About:
+    """As it will be read again; numbers that are not finite stay what they are, unlike in `plain`.
 
     Raises:
-        TypeError: it holds what JSON cannot.
+        UsageError: it holds what JSON cannot.
     """
-    return About(**json.loads(json.dumps(plain(about), allow_nan=False)))
+    return About(**{f.name: _json(f.name, getattr(about, f.name)) for f in dataclasses.fields(about)})
+
+
+def _json(name: str, value: Any) -> Any:
+    value = value.tolist() if hasattr(value, "tolist") else value  # NumPy's
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _json(f"{name}.{key}", item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(name, item) for item in value]
+    if not isinstance(value, (type(None), bool, int, float, str)):
+        raise UsageError("the snapshot says what JSON cannot hold", where=name, got=f"{value!r:.80}",
+                         expected="numbers, texts, lists, and objects with text for keys")  # fmt: skip
+    return value
 
 
 def write_record(directory: Path, record: Record) -> None:
@@ -113,7 +124,7 @@ def _sealed(content: dict[str, Any]) -> str:
 
 
 def _text(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    return json.dumps(content, indent=2) + "\n"  # NaN, too: an alarm may remember one
 
 
 def measured(loss: float | None) -> float | None:

@@ -22,15 +22,16 @@ def threshold(keys: Iterable[np.ndarray], seed: int, share: float) -> float:
 
     Of very many the places are as even as one could wish, and need not be held in memory.
     """
-    places = np.empty(0)
+    found, count = [], 0
     for part in keys:
-        places = np.concatenate((places, position(part, seed)))
-        if len(places) > MANY:
+        found.append(position(part, seed))
+        count += len(part)
+        if count > MANY:
             return share
-    if not len(places):
+    if not count:
         return share
-    last = max(1, round(share * len(places))) - 1
-    return float(np.nextafter(np.partition(places, last)[last], 1.0))
+    last = max(1, round(share * count)) - 1
+    return float(np.nextafter(np.partition(np.concatenate(found), last)[last], 1.0))
 
 
 def select(encoded: Encoded, chosen: np.ndarray) -> Encoded:

@@ -68,16 +68,22 @@ def _text_documents(part: Part, marks: tuple[str, ...]) -> Iterator[Document]:
     text = _decode(_bytes(part), part).replace("\r\n", "\n")
     if part.start == 0:
         text = text.removeprefix("\ufeff")
-    texts = re.split(rf"^(?:{'|'.join(map(re.escape, marks))})(?:\n|\Z)", text, flags=re.MULTILINE)
+    texts = re.split(_mark_pattern(part, marks), text, flags=re.MULTILINE)
     ended = len(texts) > 1 and not texts[-1]  # the text ends in a mark: nothing begins behind it
     texts = texts[:-1] if ended else texts
     line = part.line
     for index, one in enumerate(texts):
         first, last = index > 0 or part.first, index + 1 < len(texts) or part.last or ended
         marked = index + 1 < len(texts) or ended
-        body = one.strip("\n") if first and (marked or index) else one.rstrip("\n") if marked else one
+        body = one.rstrip("\n") if marked else one
         yield from _pieces(body, f"{part.path}:{line}", first, last)
         line += one.count("\n") + 1
+
+
+def _mark_pattern(part: Part, marks: tuple[str, ...]) -> str:
+    """Lines that are a mark; inside a document a part begins and ends in the middle of a line, or before its end."""
+    begin, end = "^" if part.first else r"(?<=\n)", r"(?:\n|\Z)" if part.last else r"\n"
+    return f"{begin}(?:{'|'.join(map(re.escape, marks))}){end}"
 
 
 def _pieces(text: str, where: str, first: bool, last: bool) -> Iterator[Document]:

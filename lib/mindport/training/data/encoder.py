@@ -5,7 +5,7 @@ A token that does not count is kept as ~id (−1 − id), a negative number: one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,6 +20,8 @@ from mindport.training.data.batch import IGNORED, Batch
 from mindport.training.data.chat import ChatTemplate, Spans, read_template
 from mindport.training.data.documents import Document, Form
 from mindport.training.data.tokenizer import Tokenizer, read_tokenizer
+
+TOGETHER = 64  # texts
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,17 @@ class Encoder:
 
     def _texts(self, documents: Sequence[Document]) -> Encoded:
         kept = [d for d in documents if d.value.strip() or not (d.first and d.last)]
-        found = self.tokenizer.core.encode_batch_fast([d.value for d in kept], add_special_tokens=False)
+        texts = [d.value for d in kept]
         before, after = ([], [*self.tokenizer.before]), ([], [*self.tokenizer.after])
-        ids = [before[d.first] + e.ids + after[d.last] for d, e in zip(kept, found, strict=True)]
+        ids = [before[d.first] + e + after[d.last] for d, e in zip(kept, self._ids(texts), strict=True)]
         starts = np.fromiter((d.first for d in kept), bool, len(kept))
-        return _joined(ids, [d.value for d in kept], starts, len(documents) - len(kept))
+        return _joined(ids, texts, starts, len(documents) - len(kept))
+
+    def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """Some texts at a time: what `tokenizers` answers has 40 times the size of the ids."""
+        for start in range(0, len(texts), TOGETHER):
+            some = self.tokenizer.core.encode_batch_fast(texts[start : start + TOGETHER], add_special_tokens=False)
+            yield from (encoding.ids for encoding in some)
 
     def _answered(self, document: Document) -> tuple[str, Spans]:
         """A text, and the spans of its characters that count."""

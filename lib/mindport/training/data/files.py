@@ -21,7 +21,7 @@ from mindport.training.data.arrow import batch_sizes
 
 TRAIN, HELD_OUT = "train", "held_out"
 SPLITS = (TRAIN, HELD_OUT)
-BLOCK = 1 << 22  # bytes of a part
+SMALLEST, LARGEST, PARTS = 1 << 18, 1 << 23, 64  # bytes of a part, and how many a file has between the two
 END_OF_TEXT = "<|endoftext|>"  # what divides documents in published text files, whatever the tokenizer
 _DICT = "dataset_dict.json"
 _STATE = "state.json"
@@ -118,12 +118,17 @@ def _arrow_files(folder: Path) -> list[Path]:
     return [folder / item["filename"] for item in read_json(folder / _STATE)["_data_files"]]
 
 
+def _part_size(path: Path) -> int:
+    """Small enough to keep all processes busy to the end, whatever their number; large enough to be few."""
+    return min(max(path.stat().st_size // PARTS, SMALLEST), LARGEST)
+
+
 def _runs(path: Path) -> Iterator[tuple[int, int, int, int]]:
     """Record batches that make a part together: first, end, row of the first, bytes."""
     start, line, rows, size = 0, 1, 0, 0
-    index = -1
+    index, wanted = -1, _part_size(path)
     for index, (count, nbytes) in enumerate(batch_sizes(path)):
-        if size and size + nbytes > BLOCK:
+        if size and size + nbytes > wanted:
             yield start, index, line, size
             start, line, rows, size = index, line + rows, 0, 0
         rows, size = rows + count, size + nbytes
@@ -131,20 +136,21 @@ def _runs(path: Path) -> Iterator[tuple[int, int, int, int]]:
         yield start, index + 1, line, size
 
 
-Cut = Callable[[bytes], tuple[int, bool]]  # bytes → how many of them make a part, and whether a document ends there
+# bytes, and whether a document begins there → how many of them make a part, and whether a document ends there
+Cut = Callable[[bytes, bool], tuple[int, bool]]
 
 
 def _scan(path: Path, cut: Cut) -> tuple[str, list[tuple[int, int, int, bool, bool, int]]]:
     """Digest and spans in one reading: start, end, line, first, last, size."""
     digest, spans, rest = hashlib.sha256(), [], b""
-    start, line, first = 0, 1, True
+    start, line, first, wanted = 0, 1, True, _part_size(path)
     try:
         with path.open("rb") as file:
-            while block := file.read(BLOCK):
+            while block := file.read(wanted):
                 digest.update(block)
                 rest += block
-                size, last = cut(rest)
-                if size and len(rest) >= BLOCK:
+                size, last = cut(rest, first)
+                if size and len(rest) >= wanted:
                     spans.append((start, start + size, line, first, last, size))
                     start, line, first = start + size, line + rest.count(b"\n", 0, size), last
                     rest = rest[size:]
@@ -157,7 +163,7 @@ def _scan(path: Path, cut: Cut) -> tuple[str, list[tuple[int, int, int, bool, bo
     return digest.hexdigest(), spans
 
 
-def _at_line(data: bytes) -> tuple[int, bool]:
+def _at_line(data: bytes, first: bool) -> tuple[int, bool]:
     return data.rfind(b"\n") + 1, True
 
 
@@ -166,11 +172,13 @@ def _at_paragraph(marks: tuple[str, ...]) -> Cut:
 
     Before, not after: pre-tokenizers of the GPT family split there whatever follows.
     """
-    ends = [f"\n{mark}{end}".encode() for mark in marks for end in ("\n", "\r\n")]
+    ends = [f"{mark}{end}".encode() for mark in marks for end in ("\n", "\r\n")]
 
-    def cut(data: bytes) -> tuple[int, bool]:
-        if size := max((data.rfind(end) + len(end) for end in ends if end in data), default=0):
-            return size, True
+    def cut(data: bytes, first: bool) -> tuple[int, bool]:
+        behind = [at + 1 + len(end) for end in ends if (at := data.rfind(b"\n" + end)) >= 0]
+        behind += [len(end) for end in ends if first and data.startswith(end)]
+        if behind:
+            return max(behind), True
         for gap in (b"\n\n", b"\n\r\n", b"\n", b" "):
             found = data.rfind(gap)
             if size := len(data[: max(found, 0)].rstrip(b" \r\n" if gap == b" " else b"\r\n")):

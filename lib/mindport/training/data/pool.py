@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mindport.errors import BackendError, MindPortError
-from mindport.processes import ending, environment, last_line
+from mindport.processes import ending, environment
 from mindport.training.data.worker import raised, tokenise
 
 Job = tuple[dict[str, Any], Path]  # what to do, where the shard goes
@@ -37,7 +37,7 @@ def run(jobs: Sequence[Job], workers: int, done: Callable[[int], None]) -> None:
             tokenise(job, shard)
             done(job["part"]["size"])
         return
-    count = min(workers or len(os.sched_getaffinity(0)), len(jobs))
+    count = min(workers or _cores(), len(jobs))
     waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
     answers: queue.SimpleQueue[int | MindPortError] = queue.SimpleQueue()
     for job in [*jobs, *[None] * count]:
@@ -56,10 +56,15 @@ def run(jobs: Sequence[Job], workers: int, done: Callable[[int], None]) -> None:
             _end(process)
 
 
+def _cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _start() -> subprocess.Popen[str]:
     quiet = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}  # the processes share the cores
     return subprocess.Popen([sys.executable, "-m", "mindport.training.data.worker"], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+                            stdout=subprocess.PIPE, text=True, encoding="utf-8",
                             env=environment(**quiet))  # fmt: skip
 
 
@@ -80,9 +85,8 @@ def _ask(process: subprocess.Popen[str], job: dict[str, Any], shard: Path) -> in
     print(json.dumps({"job": job, "shard": str(shard)}), file=process.stdin, flush=True)
     line = process.stdout.readline()
     if not line:
-        assert process.stderr is not None
         raise BackendError("a process that tokenises ended", where=job["part"]["path"],
-                           got=f"{ending(process.wait())}: {last_line(process.stderr.read())}",
+                           got=ending(process.wait()),
                            do="use fewer data.workers if memory ran out; what is finished is kept")  # fmt: skip
     if "error" in (answer := json.loads(line)):
         raise raised(answer)
@@ -92,6 +96,6 @@ def _ask(process: subprocess.Popen[str], job: dict[str, Any], shard: Path) -> in
 def _end(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.wait()
-    for stream in (process.stdin, process.stdout, process.stderr):
+    for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()

@@ -12,6 +12,7 @@ import dataclasses
 import fcntl
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,9 +30,9 @@ from mindport.training.data.manifest import NAME, Manifest, check_files, describ
 from mindport.training.data.report import DataReport
 from mindport.training.data.shard import is_whole, key_of
 from mindport.training.data.tokenizer import Tokenizer, digest, read_tokenizer
-from mindport.weights.progress import progress as shown
 
 PARTS, WRITING, LOCK = "parts", "writing", ".lock"
+RECORDS = (".mindrecord", ".mindrecord.db")
 ELSEWHERE = ("directory", "workers")  # fields of the configuration that change nothing in the result
 
 
@@ -119,6 +120,8 @@ def _tokenise(
     todo: list[Part], config: DataConfig, model: Path, request: dict[str, Any], out: Path, progress: bool
 ) -> int:
     """Make the shards that are not there; returns how many were."""
+    from mindport.weights.progress import progress as shown  # late: a process that tokenises needs no weights
+
     same = {"model": str(model.resolve()), "column": config.column, "vocab_size": request["vocab_size"],
             "tokenizer": request["tokenizer"], "template": request["template"]}  # fmt: skip
     jobs = [({"part": part.as_dict(), **same}, _shard(out, index)) for index, part in enumerate(todo)]
@@ -144,6 +147,9 @@ def _write(
     shards = [(part.split, _shard(out, index)) for index, part in enumerate(todo)]
     done = assemble(shards, config, request["seed"], tokenizer.pad, writing)
     _check_counts(done, config)
+    for path in out.iterdir():
+        if path.name.endswith(RECORDS):  # of a call that was killed below
+            path.unlink()
     names = sorted(path.name for path in writing.iterdir())
     for name in names:
         (writing / name).chmod(0o666 & ~umask())  # MindSpore makes it private; a result is shared
@@ -171,8 +177,9 @@ def _check_counts(done: Assembled, config: DataConfig) -> None:
 
 
 def _check_free(out: Path) -> None:
+    begun = (out / PARTS).is_dir()  # by an earlier call, which may have been killed while it moved its files here
     names = {path.name for path in out.iterdir()} - {PARTS, WRITING, LOCK}
-    foreign = sorted(name for name in names if not name.endswith((".mindrecord", ".mindrecord.db")))
+    foreign = sorted(name for name in names if not (begun and name.endswith(RECORDS)))
     if foreign:
         raise FileError("the directory holds something else", where=out, got=some(foreign),
                         do="name another one: data.directory")  # fmt: skip
@@ -186,11 +193,17 @@ def _held(out: Path) -> Iterator[None]:
     out.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        with contextlib.suppress(PermissionError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor, out)
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, out: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UsageError("another process prepares text in this directory", where=out,
                          do="wait for it, or name another place: data.directory") from None  # fmt: skip
-    finally:
-        os.close(descriptor)
+    except OSError as error:
+        print(f"{out}: this disk knows no locks ({error}): nothing keeps a second process away", file=sys.stderr)

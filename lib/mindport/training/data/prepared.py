@@ -84,20 +84,35 @@ class Prepared:
         Args:
             split: "train" or "held_out".
             rows: of a batch.
-            limit: rows after which it ends.
+            limit: rows that are enough: of each length its share.
         """
-        left = self.size(split) if limit is None else limit
+        size, before = self.size(split), 0
+        wanted = size if limit is None else min(limit, size)
         for length, reader in self.readers(split).items():
-            order = Order({length: min(len(reader), left)}, rows, 0, shuffle=False)
-            left -= order.sizes[length]
-            for chosen in order.once():
+            share = (before + len(reader)) * wanted // size - before * wanted // size
+            before += len(reader)
+            for chosen in Order({length: share}, rows, 0, shuffle=False).once():
                 yield gather(reader, chosen, self.pad)
 
     def dataset(
         self, split: str, rows: int, *, seed: int, epoch: int = 0, rank: int = 0, ranks: int = 1, shuffle: bool = True
     ) -> Any:
-        """The rows of one epoch as a `mindspore.dataset.MindDataset`, in the order of `batches`; an incomplete last
-        batch is left to the next epoch there, and left out here. Columns `ids` and `labels`, int32 (rows, T)."""
+        """One epoch as a `mindspore.dataset.MindDataset` with columns `ids` and `labels`, int32 (rows / ranks, T).
+
+        In the order of `batches`. The incomplete last batch, which `batches` fills from the next epoch, is left out.
+
+        Args:
+            split: "train" or "held_out".
+            rows: of a batch, over all ranks.
+            seed: of the order.
+            epoch: which one.
+            rank: of this process.
+            ranks: of all.
+            shuffle: False: as the text has them.
+
+        Raises:
+            UsageError: the rows have several lengths, or there are fewer than a batch takes.
+        """
         from mindport.training.data.mind_dataset import mind_dataset
 
         return mind_dataset(self, split, rows, seed=seed, epoch=epoch, rank=rank, ranks=ranks, shuffle=shuffle)

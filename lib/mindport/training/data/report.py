@@ -13,7 +13,7 @@ from mindport.training.data.files import HELD_OUT, TRAIN
 from mindport.training.data.manifest import Manifest
 
 _NAMES = {
-    "documents": "documents that begin there", "empty": "documents without text, left out",
+    "documents": "documents that begin there", "empty": "documents with nothing to learn, left out",
     "duplicates": "documents that were there already, left out", "tokens": "tokens in rows",
     "counted": "tokens that count", "padding": "padding", "truncated": "documents longer than a row, cut",
     "cut": "tokens cut off", "idle": "rows in which nothing counts",

@@ -8,6 +8,7 @@ from typing import Any
 
 from mindport.errors import FileError, some
 from mindport.files import read_json, sha256
+from mindport.training.data.files import END_OF_TEXT
 
 NAME = "tokenizer.json"
 TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
@@ -38,8 +39,6 @@ class Tokenizer:
     @property
     def marks(self) -> tuple[str, ...]:
         """Texts that divide the documents of a .txt file."""
-        from mindport.training.data.files import END_OF_TEXT
-
         return tuple(dict.fromkeys((END_OF_TEXT, self.core.id_to_token(self.eos))))
 
 

@@ -15,8 +15,6 @@ from mindport.training.monitor.events import Evaluation
 if TYPE_CHECKING:
     from mindspore import nn
 
-    from mindport.model import GPT
-
 Loss = Callable[[Batch], tuple[float, int]]  # the mean over the tokens that count, and how many they are
 
 
@@ -24,7 +22,7 @@ def evaluate(loss: Loss, batches: Iterable[Batch], *, step: int = 0) -> Evaluati
     """The mean loss over all tokens that count: each weighs the same, in whatever batch it stands.
 
     Args:
-        loss: of a batch, without dropout; `held_out_loss(model)` is one.
+        loss: of a batch, without dropout, as `Stepper.loss` computes it.
         batches: of equal shape, or there is a graph to compile for each shape.
         step: after how many steps.
 
@@ -48,21 +46,6 @@ def perplexity(loss: float) -> float:
         return math.exp(loss)
     except OverflowError:
         return math.inf
-
-
-def held_out_loss(model: GPT) -> Loss:
-    """The loss of the model as it is at each call, dropout off; its train mode is as before afterwards."""
-    from mindspore import Tensor
-
-    from mindport.model import NextTokenLoss
-
-    cell = NextTokenLoss(model)
-
-    def loss(batch: Batch) -> tuple[float, int]:
-        with evaluating(model):
-            return float(cell(Tensor(batch.ids), Tensor(batch.labels)).asnumpy()), batch.counted
-
-    return loss
 
 
 @contextlib.contextmanager

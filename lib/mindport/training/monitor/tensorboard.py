@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +38,10 @@ class TensorBoard:
             from tensorboardX import SummaryWriter
         logging.getLogger("tensorboardX.x2num").setLevel(logging.ERROR)  # the alarm says that there is a NaN
         Path(directory).mkdir(parents=True, exist_ok=True)
-        self._writer: SummaryWriter = SummaryWriter(str(directory), purge_step=step + 1, flush_secs=FLUSH)
+        self._writer: SummaryWriter = SummaryWriter(
+            str(directory), purge_step=step + 1, flush_secs=FLUSH,
+            filename_suffix=f".{os.getpid()}.{step}",  # else two that begin in one second have one name
+        )  # fmt: skip
 
     def take(self, event: Event) -> None:
         """Its figures as points of curves, its words as text."""

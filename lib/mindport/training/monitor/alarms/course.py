@@ -16,20 +16,25 @@ STUCK, FLAT, NEAR = 100, 0.01, 0.02  # steps; relative: change between their hal
 STILL, FEW = 10, 3  # steps without a gradient or a rate; of them, those that were not skipped
 VANISHED, LONG = 1e-4, 200  # of the norm that was usual in so many steps before
 LEARNT = 0.05  # nats: with so little left to learn, small gradients are right
+AGAIN, UNLEARNT, WORSE = 5, 0.3, 1.5  # steps; above the first loss, relative; above ln V, nats
 WRECKED = 3  # losses in a row that are no numbers, even if the steps were skipped
 
 
 def not_finite(history: History, plan: Plan) -> Finding | None:
-    """Weights that moved by NaN are lost; and so is a run whose forward pass gives nothing else."""
-    last, recent = history.last, history.recent(WRECKED)
-    broken = last.moved and not (math.isfinite(last.loss) and math.isfinite(last.norm))
-    if not broken and (not recent or any(math.isfinite(record.loss) for record in recent)):
+    """NaN or infinity, where it is no overflow that a smaller loss scale will cure."""
+    last = history.last
+    if math.isfinite(last.loss) and math.isfinite(last.norm):
         return None
+    recent = history.recent(WRECKED)
+    wrecked = bool(recent) and not any(math.isfinite(record.loss) for record in recent)
+    if plan.loss_scale and not last.moved and not wrecked:
+        return None
+    skipped = ", the step was skipped" if not last.moved else ""
     return Finding(
-        f"loss {last.loss}, norm of the gradients {last.norm}, at learning rate {last.lr:.2e}",
+        f"loss {last.loss}, norm of the gradients {last.norm}, at learning rate {last.lr:.2e}{skipped}",
         tuple(_causes_of_nan(history, plan)),
         "go back to the last good checkpoint; find_nonfinite (notebook 04) names the first cell that made it",
-        fatal=True,
+        fatal=last.moved or last.counted > 0,
     )
 
 
@@ -49,6 +54,24 @@ def _causes_of_nan(history: History, plan: Plan) -> list[str]:
     if history.last.counted == 0:
         causes.insert(0, "no token of the batch counts, and a mean of none is NaN: all labels are −100")
     return causes
+
+
+def diverged(history: History, plan: Plan) -> Finding | None:
+    """The loss is far above where it began: the run has unlearnt what the model knew, even what it began with."""
+    recent = [record.loss for record in history.recent(AGAIN)]
+    if not recent or not history.first:
+        return None
+    began = max(history.first[0], statistics.median(history.first))
+    level = min(began + max(1.0, UNLEARNT * began), max(history.first[0], plan.uniform) + WORSE)
+    if not min(recent) > level:
+        return None
+    return Finding(
+        f"the loss is {recent[-1]:.3f}, and above {level:.2f} for {AGAIN} steps; it began with {history.first[0]:.3f}, "
+        f"and a model that knows nothing has {plan.uniform:.2f}",
+        ("the learning rate is too high by far", "the warm-up is missing, or too short for this rate",
+         "the gradients are not clipped: optimizer.max_norm: 1.0"),
+        "begin again, or at a checkpoint from before, with a tenth of the rate",
+    )  # fmt: skip
 
 
 def loss_spike(history: History, plan: Plan) -> Finding | None:

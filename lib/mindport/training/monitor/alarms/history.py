@@ -16,6 +16,7 @@ from mindport.training.monitor.events import Evaluation, Pace
 from mindport.training.monitor.meter import Shape
 from mindport.training.record import StepRecord
 
+FIRST = 5
 KEPT = 1000  # steps; no rule looks further back
 NORMAL = 1.4826  # a normal distribution's standard deviation, in median absolute deviations
 
@@ -62,6 +63,7 @@ class History:
 
     Attributes:
         steps: the last thousand.
+        first: the first finite losses, five of them.
         shapes: of the forward passes of each of them, sorted.
         known: shape → how many steps had it before the last one.
         evaluations: all.
@@ -70,6 +72,7 @@ class History:
     """
 
     steps: list[StepRecord] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
     shapes: list[tuple[Shape, ...]] = field(default_factory=list)
     known: Counter[Shape] = field(default_factory=Counter)
     evaluations: list[Evaluation] = field(default_factory=list)
@@ -81,6 +84,8 @@ class History:
         if self.shapes:
             self.known.update(set(self.shapes[-1]))
         self.steps.append(record)
+        if len(self.first) < FIRST and math.isfinite(record.loss):
+            self.first.append(record.loss)
         self.shapes.append(tuple(sorted(shapes)))
         if len(self.steps) > 2 * KEPT:
             del self.steps[:KEPT], self.shapes[:KEPT]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import os
 import statistics
+from collections.abc import Sequence
 
 from mindport.training.monitor.alarms.history import Finding, History, Plan
+from mindport.training.record import StepRecord
 
-NOW, BEFORE = 10, 50  # steps of the same shape
+NOW, LASTING, MOST = 10, 10.0, 100  # steps of one shape; seconds that they should last, and their number at most
+BEFORE = 20  # steps of that shape at least, which they are held against
 SLOW = 0.6  # of the speed before
 GRACE = 2  # steps of a shape that may compile
 MANY = 8  # shapes
-PACES, GROWTH, LEAST = 15, 0.03, 50.0  # measurements; growth of each third over the one before; MB in all
+PACES, GROWTH, LEAST, STEADY = 15, 0.05, 50.0, 0.1  # measurements; growth, relative and in MB; in each third, of it
 SWAP = 50.0  # MB that nobody minds
 
 
@@ -46,17 +49,26 @@ def many_shapes(history: History, plan: Plan) -> Finding | None:
 
 def slow(history: History, plan: Plan) -> Finding | None:
     """Steps of the same shape give fewer tokens a second than before."""
-    rates = [record.tokens / record.seconds for record in history.alike(NOW + BEFORE) if record.seconds > 0]
-    if len(rates) < 3 * NOW:
+    alike = [record for record in history.alike(2 * MOST) if record.seconds > 0]
+    count = _lasting(alike)
+    if len(alike) - count < BEFORE:
         return None
-    now, before = statistics.median(rates[-NOW:]), statistics.median(rates[:-NOW])
+    rates = [record.tokens / record.seconds for record in alike]
+    now, before = statistics.median(rates[-count:]), statistics.median(rates[:-count])
     if now >= SLOW * before:
         return None
     return Finding(
-        f"{now:,.0f} tokens/s in the last {NOW} steps of this shape, {before:,.0f} before",
+        f"{now:,.0f} tokens/s in the last {count} steps of this shape, {before:,.0f} before",
         tuple(_causes_of_slowness(history)),
         "look at the machine (top, free); mindport.tuning.profile_step shows where the time goes",
     )
+
+
+def _lasting(steps: Sequence[StepRecord]) -> int:
+    """How many of the last steps are looked at together: a hiccup of a second is no trouble."""
+    seconds = list(itertools.accumulate(record.seconds for record in reversed(steps)))
+    enough = next((count for count, total in enumerate(seconds, 1) if total >= LASTING), MOST)
+    return min(max(enough, NOW), MOST)
 
 
 def _causes_of_slowness(history: History) -> list[str]:
@@ -75,20 +87,21 @@ def _causes_of_slowness(history: History) -> list[str]:
 
 
 def leaking(history: History, plan: Plan) -> Finding | None:
-    """Memory grows and grows: each third of the last measurements is above the one before."""
+    """Memory grows and grows: in each third of the last measurements, not in a jump or two."""
     memory = [pace.memory for pace in history.paces[-PACES:]]
     if len(memory) < PACES or _compiling(history):
         return None
-    size = PACES // 3
+    size, grown = PACES // 3, memory[-1] - memory[0]
     thirds = [memory[start : start + size] for start in range(0, PACES, size)]
-    grows = all(min(after) > (1 + GROWTH) * max(before) for before, after in itertools.pairwise(thirds))
-    if not grows or memory[-1] - memory[0] < LEAST:
+    steady = all(third[-1] - third[0] > STEADY * grown for third in thirds)
+    higher = all(max(before) < min(after) for before, after in itertools.pairwise(thirds))
+    if grown < max(LEAST, GROWTH * memory[0]) or not (steady and higher):
         return None
     return Finding(
         f"{memory[0]:,.0f} MB at step {history.paces[-PACES].step}, {memory[-1]:,.0f} MB at step {history.last.step}, "
-        "and never less in between",
+        "and growing all the time",
         ("tensors are kept: losses in a list without .asnumpy(), results in a callback",
-         "new graphs are compiled all the time", "more data is held than is used: a cache, or too many workers"),
+         "more data is held than is used: a cache, or too many workers"),
         "leave the callbacks out, then the evaluation, until it stops growing",
     )  # fmt: skip
 

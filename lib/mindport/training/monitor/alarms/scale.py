@@ -9,7 +9,7 @@ from mindport.training.monitor.alarms.history import Finding, History, Plan
 from mindport.training.record import StepRecord
 
 SETTLE = 25  # steps in which the scale may find its place
-SEVERAL, SPAN = 4, 100  # so many halvings within so many steps
+SEVERAL, SPAN = 5, 100  # so many halvings within so many steps
 OFTEN = 20  # steps of which most overflow
 LOWEST = 1.0
 
@@ -30,7 +30,7 @@ def scale_at_minimum(history: History, plan: Plan) -> Finding | None:
 def scale_falls(history: History, plan: Plan) -> Finding | None:
     """The scale is halved again and again after it had settled."""
     halved = _halvings([record for record in history.steps[-SPAN:] if record.step > SETTLE])
-    if len(halved) < SEVERAL:
+    if not plan.loss_scale or len(halved) < SEVERAL:
         return None
     return Finding(
         f"the loss scale was halved {len(halved)} times in the last {SPAN} steps, to {history.last.loss_scale:g}",
@@ -44,7 +44,7 @@ def overflows(history: History, plan: Plan) -> Finding | None:
     """Most steps are skipped."""
     recent = history.recent(OFTEN)
     skipped = sum(not record.moved for record in recent)
-    if not recent or history.last.step <= SETTLE or 2 * skipped <= OFTEN:
+    if not plan.loss_scale or not recent or history.last.step <= SETTLE or 2 * skipped <= OFTEN:
         return None
     return Finding(
         f"{skipped} of the last {OFTEN} steps overflowed and moved nothing",

@@ -40,6 +40,7 @@ EACH_STEP = (
     Rule("loss scale falls", scale.scale_falls),
     Rule("no gradient", course.no_gradient),
     Rule("learning rate 0", course.no_rate),
+    Rule("diverged", course.diverged),
     Rule("gradient spike", course.norm_spike),
     Rule("loss spike", course.loss_spike),
     Rule("plateau", course.plateau),
