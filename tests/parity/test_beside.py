@@ -218,6 +218,8 @@ def test_float32_itself_is_said_to_be_it(beside):
     far = dataclasses.replace(report.reference, loss=tuple(loss - 1e-3 for loss in apart))
     off = dataclasses.replace(report, ours=dataclasses.replace(report.ours, loss=tuple(apart)), exact=far)
     assert first_red(off) == ("loss", 7) and "float32 itself" in off.reading()
+    near = dataclasses.replace(off, exact=report.reference)
+    assert first_red(near) == ("loss", 7) and "the optimizer" in near.reading()
 
 
 def test_what_the_process_is_given_and_answers(tmp_path, ours):

@@ -23,6 +23,7 @@ Quantity = Literal["lr", "counted", "loss", "norm"]
 LIMITS: dict[Quantity, float] = {"lr": 1e-6, "counted": 0.0, "loss": 1e-4, "norm": 1e-2}
 FIRST: dict[Quantity, float] = {**LIMITS, "norm": 1e-4}  # of the steps up to the first that moves the weights
 SAYS: dict[Quantity, str] = {"lr": "learning rate", "counted": "tokens that count", "loss": "loss", "norm": "norm"}
+ROUNDING = 2.0  # so many times as far from float64 as torch is still rounding
 SHOWN = 12  # steps of a long run that the table shows
 
 
@@ -72,7 +73,7 @@ class Course:
         quantity: which.
         ours, reference: its values.
         errors: how far apart; of norms over the reference's, of rates over the largest.
-        own: the same between torch in float32 and in float64, where that was asked for.
+        own, mine: the same between torch in float32 and in float64, and between ours and that, where it was asked for.
         limits: for each error.
     """
 
@@ -81,6 +82,7 @@ class Course:
     reference: tuple[float, ...]
     errors: tuple[float, ...]
     own: tuple[float, ...]
+    mine: tuple[float, ...]
     limits: tuple[float, ...]
 
     @property
@@ -119,8 +121,14 @@ class Course:
         return self._at(self.first_red or self.worst)
 
     def _at(self, step: int) -> str:
-        own = f"; torch itself {max(self.own):.1e} from float64" if self.own else ""
-        return f"{self.errors[step - 1]:.1e} at step {step}{own} (limit {self.limits[step - 1]:.0e})"
+        own = f"; from float64 ours {max(self.mine):.1e}, torch {max(self.own):.1e}" if self.own else ""
+        return f"{self.errors[step - 1]:.1e} at step {step} (limit {self.limits[step - 1]:.0e}){own}"
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether torch, when the two part, has left its own course in float64 about as far as ours has or farther."""
+        step = self.first_red
+        return bool(step and self.own) and max(self.mine[:step]) <= ROUNDING * max(self.own[:step])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +216,10 @@ class CurveReport(Result):
             names = {"loss": "the weights, the batch or the forward pass (`mindport verify` names it)",
                      "norm": "the gradients (`mindport verify --steps` names them)"}  # fmt: skip
             return f"no weight has moved yet: {parts}{names[red.quantity]}"
-        if red.own and red.error <= max(red.own):
-            return "float32 itself: torch is as far from its own course in float64"
+        if red.is_rounding:
+            return (
+                "float32 itself: torch leaves its own course in float64 as well; a smaller rate keeps all together"
+            )
         return "right until the weights had moved: the optimizer or the clipping (`mindport verify --steps` names it)"
 
     def tables(self) -> tuple[Table, ...]:
@@ -218,10 +228,11 @@ class CurveReport(Result):
 
     def _verdicts(self) -> Table:
         rows = [
-            (SAYS[c.quantity], c.error, c.worst, c.limit, max(c.own) if c.own else None, _state(c.ok))
-            for c in self.courses
+            (SAYS[c.quantity], c.error, c.worst, c.limit, max(c.mine, default=None), max(c.own, default=None),
+             _state(c.ok)) for c in self.courses
         ]  # fmt: skip
-        columns = ("at every step", "largest difference", "at step", "limit", "torch from float64", "state")
+        columns = ("at every step", "nearest to its limit", "at step", "limit", "ours from float64",
+                   "torch from float64", "state")  # fmt: skip
         return Table(f"{self.steps} steps beside torch", columns, rows)
 
     def _sides(self) -> Table:
@@ -276,10 +287,10 @@ class CurveReport(Result):
 
 def _course(quantity: Quantity, ours: Ran, reference: Ran, exact: Ran | None) -> Course:
     mine, its = getattr(ours, quantity), getattr(reference, quantity)
-    own = _apart(quantity, its, getattr(exact, quantity)) if exact else ()
+    own, far = (_apart(quantity, x, getattr(exact, quantity)) if exact else () for x in (its, mine))
     moved = _moved(reference)
     limits = tuple((FIRST if n <= moved else LIMITS)[quantity] for n in range(1, len(its) + 1))
-    return Course(quantity, mine, its, _apart(quantity, mine, its), own, limits)
+    return Course(quantity, mine, its, _apart(quantity, mine, its), own, far, limits)
 
 
 def _moved(ran: Ran) -> int:
