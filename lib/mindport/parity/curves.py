@@ -217,9 +217,7 @@ class CurveReport(Result):
                      "norm": "the gradients (`mindport verify --steps` names them)"}  # fmt: skip
             return f"no weight has moved yet: {parts}{names[red.quantity]}"
         if red.is_rounding:
-            return (
-                "float32 itself: torch leaves its own course in float64 as well; a smaller rate keeps all together"
-            )
+            return "float32 itself: torch leaves its own course in float64 as well; a smaller rate keeps all together"
         return "right until the weights had moved: the optimizer or the clipping (`mindport verify --steps` names it)"
 
     def tables(self) -> tuple[Table, ...]:
