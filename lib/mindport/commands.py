@@ -151,7 +151,7 @@ def _training(options: argparse.Namespace) -> Any:
         raise UsageError("name a configuration, or ask for an example",
                          do="mindport train CONFIG, or mindport train --example tiny-gpt2")  # fmt: skip
     given = list(options.set)
-    given += [] if options.out is None else [f"out={json.dumps(options.out)}"]
+    given += [] if options.out is None else [f"out={json.dumps(options.out, ensure_ascii=False)}"]
     given += [] if options.steps is None else [f"steps={options.steps}"]
     return read_config(options.config, given)
 

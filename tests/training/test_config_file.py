@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from mindport.errors import ConfigError, FileError
 from mindport.sources import corpus
 from mindport.training import config_file
-from mindport.training.config import DataConfig, MonitorConfig, TrainConfig
+from mindport.training.config import DataConfig, MonitorConfig, ScheduleConfig, TrainConfig
 from mindport.training.config_checks import check_model
 from mindport.training.config_file import (
+    complete,
     override,
     read_config,
     text_of,
@@ -187,6 +188,22 @@ def test_an_override_is_checked_like_the_file(given):
     with pytest.raises(ConfigError) as caught:
         override(BASE, [given])
     assert "--set" in str(caught.value.where)
+
+
+def test_a_configuration_made_in_python_is_checked_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = dataclasses.replace(BASE, out="run", data=DataConfig(train=("corpus", "b.txt")))
+    assert complete(made) == dataclasses.replace(
+        made, out=str(tmp_path / "run"), data=DataConfig(train=(str(corpus()), str(tmp_path / "b.txt"))))  # fmt: skip
+    for wrong in (
+        {"steps": 0},
+        {"steps": "8"},
+        {"mode": "Graph"},
+        {"model": ""},
+        {"schedule": ScheduleConfig(warmup=300)},
+    ):
+        with pytest.raises(ConfigError, match="configuration"):
+            complete(dataclasses.replace(BASE, **wrong))
 
 
 def test_the_last_override_counts_and_all_are_checked_together(tmp_path):

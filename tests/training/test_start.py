@@ -154,5 +154,5 @@ def test_a_kill_test_that_could_show_nothing_is_refused(tmp_path):
     with pytest.raises(UsageError, match="nothing could be resumed"):
         kill_test(path, tmp_path / "kills", settings=["checkpoints.every=0"])
     (tmp_path / "kills" / "killed" / "checkpoints").mkdir(parents=True)
-    with pytest.raises(UsageError, match="a run is there"):
+    with pytest.raises(FileError, match="checkpoints"):
         kill_test(path, tmp_path / "kills")

@@ -26,7 +26,7 @@ from mindport.training.checkpoint import read_checkpoint
 from mindport.training.config_file import read_config
 from mindport.training.monitor import read_metrics
 from mindport.training.run_compare import compare_runs
-from mindport.training.run_directory import RunDirectory
+from mindport.training.run_directory import MARK, RunDirectory
 from tests.training.runs import EVERY, KILLED, STEPS, Diary, Kill, Killed, config, write
 
 
@@ -139,17 +139,17 @@ def test_sigterm_finishes_the_step_and_leaves_a_checkpoint(path, whole, tmp_path
 def test_weights_of_a_run_that_is_lost_are_not_saved(path, tmp_path):
     class Spoil(Callback):
         def on_step(self, run, record):
-            if record.step == 4:
+            if record.step == 5:
                 weight = run.stepper.weights["blocks.0.mlp.up.weight"]
                 ops.assign(weight, Tensor(np.full(weight.shape, np.nan, np.float32)))
 
     diary = Diary()
     report = Trainer(config(path, tmp_path / "run"), [Spoil(), diary]).run()
-    assert (report.ok, report.exit_code, report.step) == (False, 1, 7) and report.fatal.name == "not finite"
-    assert [each.name for each in report.checkpoints] == ["step-00000003"]  # none at step 6, before the alarm
+    assert (report.ok, report.exit_code, report.step) == (False, 1, 6) and report.fatal.name == "not finite"
+    assert [each.name for each in report.checkpoints] == ["step-00000003"]  # none at step 6
     assert "step-00000003" in report.headline() and "were not saved" in report.headline()
-    assert "alarm 7" in diary.events and diary.events[-1] == "end 7"
-    assert json.loads((tmp_path / "run" / "report.json").read_text("utf-8"))["curve"][4][1] == "nan"
+    assert "alarm 6" in diary.events and diary.events[-1] == "end 6"
+    assert json.loads((tmp_path / "run" / "report.json").read_text("utf-8"))["curve"][5][1] == "nan"
 
 
 @pytest.mark.parametrize("event", ["on_step", "on_batch"])
@@ -190,11 +190,27 @@ def test_one_training_at_a_time_and_none_over_another(path, whole, tmp_path):
         Trainer(config(path, whole[2].path)).run()
     with pytest.raises(UsageError, match="either"):
         Trainer(config(path, whole[2].path)).run(resume=True, overwrite=True)
+    (tmp_path / MARK).unlink()
     (tmp_path / "thesis.txt").write_text("mine", "utf-8")
     for options in ({}, {"resume": True}, {"overwrite": True}):
         with pytest.raises(FileError, match=r"thesis\.txt"):
             Trainer(config(path, tmp_path)).run(**options)
-    assert sorted(each.name for each in tmp_path.iterdir()) == [".lock", "thesis.txt"]
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "checkpoints"])
+def test_what_is_called_like_a_run_is_not_written_over(path, tmp_path, name):
+    """`--out .` in a project that has such files of its own."""
+    for each in (name, "data"):
+        (tmp_path / each).mkdir()
+        (tmp_path / each / "mine").write_text("mine", "utf-8")
+    for options in ({}, {"resume": True}, {"overwrite": True}):
+        with pytest.raises(FileError, match=name):
+            Trainer(config(path, tmp_path)).run(**options)
+    shutil.rmtree(tmp_path / name)
+    with pytest.raises(FileError, match="mine"):
+        Trainer(config(path, tmp_path, "data.directory=''")).run(overwrite=True)
+    assert (tmp_path / "data" / "mine").is_file()
 
 
 def test_a_run_is_written_over_when_it_is_wanted(path, tmp_path):
@@ -226,7 +242,7 @@ def test_the_mode_is_as_before(whole):
 def test_what_cannot_be_stops_before_anything_is_made(path, tmp_path, settings, error):
     with pytest.raises(error):
         Trainer(config(path, tmp_path / "run", "data.directory=''", *settings)).run()
-    assert [each.name for each in (tmp_path / "run").iterdir()] == [".lock"]
+    assert [each.name for each in (tmp_path / "run").iterdir()] == [MARK]
 
 
 @pytest.mark.parametrize("words", [["train"], ["train", "none.yaml"], ["prepare", "none.yaml"], ["prepare"],
@@ -239,7 +255,7 @@ def test_an_input_that_cannot_be_used_exits_2(path, words, capfd):
 
 
 def test_the_commands_answer_in_json(path, tmp_path, capfd):
-    out = tmp_path / "run it"
+    out = tmp_path / "run it: 😀"
     assert cli.main(["prepare", str(path), "--out", str(out), "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["ok"] is True
     words = ["train", str(path), "--out", str(out), "--steps", "2", "--set", "checkpoints.every=0", "--json"]
@@ -254,4 +270,5 @@ def test_the_commands_answer_in_json(path, tmp_path, capfd):
 def test_a_report_of_a_signal_is_told_apart(whole):
     interrupted = dataclasses.replace(whole[0], signal=signal.SIGINT)
     assert interrupted.exit_code == 130 and not interrupted.ok
-    assert dataclasses.replace(whole[0], curve=((1, float("nan"), 1.0, 0.1),)).exit_code == 1
+    assert dataclasses.replace(whole[0], finite=False).exit_code == 1
+    assert not dataclasses.replace(whole[0], curve=()).ok

@@ -26,6 +26,7 @@ from mindport.training.config_values import (
     fields,
     from_dict,
     leaves,
+    to_dict,
     value_of,
     with_value,
 )  # fmt: skip
@@ -74,6 +75,18 @@ def override(config: TrainConfig, overrides: Sequence[str]) -> TrainConfig:
                               expected=", ".join(f"{name}.{each}" for each in fields(field.kind)))  # fmt: skip
         config = with_value(config, name, value_of(field, strict_yaml.parse(text, where), where))
         config = _rooted(config, Path.cwd())  # all others are absolute already
+    return config
+
+
+def complete(config: TrainConfig) -> TrainConfig:
+    """A configuration that was made in Python, held to what a file is held to; relative paths begin here.
+
+    Raises:
+        ConfigError: a value has the wrong type or range, or two disagree.
+        FileError: a text that it names is not on this machine.
+    """
+    config = _rooted(from_dict(TrainConfig, to_dict(config), "configuration"), Path.cwd())
+    check(config, "configuration")
     return config
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import signal
 import subprocess
@@ -184,7 +183,7 @@ def _kill(config: Path | str, settings: Sequence[str], run: RunDirectory, moment
         while process.poll() is None and not moment.has_come(run, time.monotonic() - began, writer(run) != earlier):
             time.sleep(POLL)
         hit, lived = process.poll() is None, time.monotonic() - began
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
     torn = writer(run) != earlier and is_writing(run)
     return Kill(moment.aimed, lived, last_step(run), newest(run), torn, hit)

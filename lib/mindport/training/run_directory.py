@@ -1,6 +1,7 @@
 """The directory of a run: what lies in it, and that one training at a time writes there.
 
 out/
+    .mindport-run    says that it is a run's, and who writes there now
     config.yaml      the whole configuration, as `mindport train` takes it
     model/           the model converted, where it came in Hugging Face's format
     data/            the tokens, as `mindport prepare` left them
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from mindport.errors import FileError, UsageError, some
 
-LOCK = ".lock"
+MARK = ".mindport-run"
 BEFORE = ("model", "data")  # there before the first step, `mindport prepare` may have left them
 RUN = ("config.yaml", "metrics.jsonl", "tensorboard", "checkpoints", "report.json", "beside.json")
 
@@ -41,7 +42,7 @@ class RunDirectory:
 
     def has_run(self) -> bool:
         """Whether a training was begun here."""
-        return self.config.exists() or self.checkpoints.exists()
+        return (self.path / MARK).is_file() and (self.config.exists() or self.checkpoints.exists())
 
     def check_free(self, *, resume: bool, overwrite: bool) -> None:
         """Stop before an earlier run, or something else, is written over.
@@ -54,9 +55,9 @@ class RunDirectory:
             raise UsageError("a run is either gone on with or replaced", got="--resume and --overwrite")
         if self.path.exists() and not self.path.is_dir():
             raise FileError("the run's directory is a file", where=self.path, do="name another one: --out DIR")
-        names = {path.name for path in self.path.iterdir()} if self.path.is_dir() else set()
-        foreign = sorted(name for name in names if name not in (*BEFORE, *RUN) and not name.startswith("."))
-        if foreign and not self.has_run():
+        marked = (self.path / MARK).is_file()
+        names = {path.name for path in self.path.iterdir()} if self.path.is_dir() and not marked else set()
+        if foreign := sorted(name for name in names if name not in BEFORE and not name.startswith(".")):
             raise FileError("the run's directory holds something else", where=self.path, got=some(foreign),
                             do="name another one: --out DIR")  # fmt: skip
         if self.has_run() and not (resume or overwrite):
@@ -67,7 +68,7 @@ class RunDirectory:
     def clear(self) -> None:
         """Remove an earlier run and its tokens; what is not ours stays, and so does the converted model, which is
         looked at before it is used."""
-        for path in (*map(self.path.joinpath, RUN), self.data):
+        for path in (*map(self.path.joinpath, RUN), self.data) if self.has_run() else ():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -81,7 +82,7 @@ class RunDirectory:
             UsageError: another training holds it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(self.path / MARK, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             self._lock(descriptor)
             yield

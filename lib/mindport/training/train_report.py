@@ -35,7 +35,8 @@ class TrainReport(Result):
         ended: why the run ended before its last step; empty if it did not.
         signal: that ended it, if one did.
         curve: (step, loss, norm, learning rate) of each step.
-        skipped: steps that moved nothing, because of an overflow.
+        skipped: steps that moved nothing, because of an overflow, or since no token counted.
+        finite: whether the loss of every step that moved the weights is a number.
         held_out: measurements on text that is not learned from, the first before the first step.
         pace: speed and memory of this process's steps; None if it took none.
         compiled: graphs that were compiled in steps.
@@ -60,6 +61,7 @@ class TrainReport(Result):
     signal: Signals | None
     curve: tuple[Point, ...]
     skipped: int
+    finite: bool
     held_out: tuple[Evaluation, ...]
     pace: Pace | None
     compiled: int
@@ -72,19 +74,14 @@ class TrainReport(Result):
     config: dict[str, Any]
 
     @property
-    def finite(self) -> bool:
-        """Whether every loss is a number; after an overflow that moved nothing, the norm need not be one."""
-        return bool(self.curve) and all(math.isfinite(loss) for _, loss, _, _ in self.curve)
-
-    @property
     def fatal(self) -> Alarm | None:
         """The alarm that ended the run."""
         return next((alarm for alarm in self.alarms if alarm.fatal), None)
 
     @property
     def ok(self) -> bool:
-        """It ended as it was to, and every loss is a number."""
-        return self.finite and self.fatal is None and self.signal is None
+        """It ended as it was to, and the weights never moved by what is no number."""
+        return bool(self.curve) and self.finite and self.fatal is None and self.signal is None
 
     @property
     def exit_code(self) -> int:
@@ -147,7 +144,7 @@ class TrainReport(Result):
             ("share of the machine's peak (MFU)", pace and pace.mfu and f"{pace.mfu:.0%}"),
             ("peak memory", pace and f"{pace.peak / 1e3:.2f} GB"),
             ("graphs compiled", self.compiled and f"{self.compiled}, in steps of {self.compile_seconds:.1f} s"),
-            ("steps skipped after an overflow", self.skipped or None),
+            ("steps that moved nothing", self.skipped or None),
             ("stood still for checkpoints", f"{self.stalled:.2f} s" if self.stalled else None),
             ("checkpoints", ", ".join(path.name for path in self.checkpoints)),
             ("best checkpoint", self.best and self.best.name),
@@ -175,6 +172,7 @@ def figures_of(events: Sequence[Event]) -> dict[str, Any]:
     return {
         "curve": tuple((record.step, record.loss, record.norm, record.lr) for record in steps),
         "skipped": sum(not record.moved for record in steps),
+        "finite": all(math.isfinite(record.loss) for record in steps if record.moved),
         "held_out": tuple(event for event in events if isinstance(event, Evaluation)),
         "alarms": tuple(event for event in events if isinstance(event, Alarm)),
         "compiled": sum(record.compiled for record in compiling),

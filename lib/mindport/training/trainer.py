@@ -23,7 +23,7 @@ from mindport.results import plain
 from mindport.training.callbacks import Callback, CallbackFailed, Callbacks
 from mindport.training.checkpoint import Snapshot
 from mindport.training.config import TrainConfig
-from mindport.training.config_file import write_config
+from mindport.training.config_file import complete, write_config
 from mindport.training.data.batch import Batch
 from mindport.training.interrupt import Wish, wishes
 from mindport.training.monitor import Alarm, Evaluation, Sink, evaluate, read_metrics
@@ -40,18 +40,21 @@ class Trainer:
     """One training.
 
     Args:
-        config: what is trained, on what, how; its paths are absolute, as `read_config` makes them.
+        config: what is trained, on what, how; its relative paths begin at the working directory.
         callbacks: are told of every event, in this order.
         sinks: take every event that is recorded, besides the run's own files and the terminal.
 
     Attributes:
         step: steps taken so far.
-        parts: model, data and the rest, while it runs.
+        parts: model, data and the rest, of the last call of `run`.
+
+    Raises:
+        ConfigError: the configuration makes no sense.
     """
 
     def __init__(self, config: TrainConfig, callbacks: Sequence[Callback] = (), sinks: Sequence[Sink] = ()) -> None:
-        self.config, self.callbacks, self.sinks = config, Callbacks(callbacks), tuple(sinks)
-        self.directory = RunDirectory(config.out)
+        self.config, self.callbacks, self.sinks = complete(config), Callbacks(callbacks), tuple(sinks)
+        self.directory = RunDirectory(self.config.out)
         self.parts: Parts = None  # type: ignore[assignment]  # until it runs
         self._begin(0)
 
@@ -160,7 +163,8 @@ class Trainer:
         self.callbacks.call("on_batch", self, batches)
         record = self.parts.stepper.step(batches)
         self.step += 1
-        self.parts.position, self._finite = self.parts.batches.position, math.isfinite(record.loss)
+        self.parts.position = self.parts.batches.position
+        self._finite = math.isfinite(record.loss) or not record.counted  # a mean of nothing says nothing
         record = replace(record, step=self.step, seconds=time.perf_counter() - began)
         shapes = [batch.ids.shape for batch in batches]
         self.parts.meter.add(record, shapes)
