@@ -237,6 +237,18 @@ def test_two_trainings_lie_on_each_other_and_their_difference_has_an_axis_of_its
     assert len(figure._repr_png_()) < 100_000
 
 
+def test_a_training_beside_torch_is_drawn_with_its_limit():
+    course = Course(
+        "loss", (3.0, 2.0, 1.0), (3.0, 2.1, 1.0), (0.0, 0.1, 0.0), (1e-7, 1e-7, 2e-7), (0.1, 0.2, 0.1), (1e-4,) * 3
+    )
+    figure = display.curves_beside_torch(SimpleNamespace(course=lambda quantity: course))
+    above, below = figure.axes
+    assert [list(line.get_ydata()) for line in above.lines] == [[3.0, 2.1, 1.0], [3.0, 2.0, 1.0]]
+    assert [line.get_label() for line in below.lines] == [
+        "ours from torch", "torch from float64", "ours from float64", "limit 0.0001"
+    ]  # fmt: skip
+
+
 def training(steps: int = 30) -> list:
     records = [StepRecord(n, 3 + 3 / n, 1.0 + 1 / n, 1e-3 / n, tokens=100, seconds=0.1, compiled=int(n == 1))
                for n in range(1, steps + 1)]  # fmt: skip

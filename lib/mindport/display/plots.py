@@ -98,8 +98,9 @@ def curves_beside_torch(report: CurveReport) -> Figure:
         report: what `mindport train CONFIG --beside-torch` found.
     """
     course = report.course("loss")
-    apart = {"ours from torch": course.errors} | ({"torch from float64": course.own} if course.own else {})
-    return _two_courses({"torch": course.reference, "ours": course.ours}, apart, [course.limit] * len(course.errors))
+    exact = {"torch from float64": course.own, "ours from float64": course.mine} if course.own else {}
+    apart = {"ours from torch": course.errors, **exact}
+    return _two_courses({"torch": course.reference, "ours": course.ours}, apart, course.limits)
 
 
 def _two_courses(

@@ -19,8 +19,11 @@ from mindport.results import Property, Result, plain, verdict
 from mindport.tables import Table
 
 Quantity = Literal["lr", "counted", "loss", "norm"]
-LIMITS: dict[Quantity, float] = {"lr": 1e-6, "counted": 0.0, "loss": 1e-4, "norm": 1e-3}
+# Where a norm leaps, the weights' last digits show in it: 1.5e-3 beside losses within 1.2e-5 of each other
+LIMITS: dict[Quantity, float] = {"lr": 1e-6, "counted": 0.0, "loss": 1e-4, "norm": 1e-2}
+FIRST: dict[Quantity, float] = {**LIMITS, "norm": 1e-4}  # of the steps up to the first that moves the weights
 SAYS: dict[Quantity, str] = {"lr": "learning rate", "counted": "tokens that count", "loss": "loss", "norm": "norm"}
+ROUNDING = 2.0  # so many times as far from float64 as torch is still rounding
 SHOWN = 12  # steps of a long run that the table shows
 
 
@@ -70,8 +73,8 @@ class Course:
         quantity: which.
         ours, reference: its values.
         errors: how far apart; of norms over the reference's, of rates over the largest.
-        own: the same between torch in float32 and in float64, where that was asked for.
-        limit: for each error.
+        own, mine: the same between torch in float32 and in float64, and between ours and that, where it was asked for.
+        limits: for each error.
     """
 
     quantity: Quantity
@@ -79,30 +82,53 @@ class Course:
     reference: tuple[float, ...]
     errors: tuple[float, ...]
     own: tuple[float, ...]
-    limit: float
+    mine: tuple[float, ...]
+    limits: tuple[float, ...]
 
     @property
     def ok(self) -> bool:
-        return all(error <= self.limit for error in self.errors)
+        return self.first_red is None
 
     @property
     def worst(self) -> int:
-        """The step, counted from 1, whose error is largest; one that is not a number is larger than all."""
-        return max(range(len(self.errors)), key=lambda n: (math.isnan(self.errors[n]), self.errors[n])) + 1
+        """The step, counted from 1, whose error is largest beside its limit; what is no number is larger than all."""
+        within = [error / limit if limit else error for error, limit in zip(self.errors, self.limits, strict=True)]
+        return max(range(len(within)), key=lambda n: (math.isnan(within[n]), within[n])) + 1
 
     @property
     def error(self) -> float:
         return self.errors[self.worst - 1]
 
     @property
+    def limit(self) -> float:
+        """For the worst step."""
+        return self.limits[self.worst - 1]
+
+    @property
     def first_red(self) -> int | None:
-        """The first step, counted from 1, that is beyond the limit."""
-        return next((n for n, error in enumerate(self.errors, 1) if not error <= self.limit), None)
+        """The first step, counted from 1, that is beyond its limit."""
+        steps = enumerate(zip(self.errors, self.limits, strict=True), 1)
+        return next((n for n, (error, limit) in steps if not error <= limit), None)
 
     @property
     def figure(self) -> str:
-        own = f"; torch itself {max(self.own):.1e} from float64" if self.own else ""
-        return f"{self.error:.1e} at step {self.worst}{own} (limit {self.limit:.0e})"
+        """Its worst step."""
+        return self._at(self.worst)
+
+    @property
+    def where_red(self) -> str:
+        """The first step beyond its limit."""
+        return self._at(self.first_red or self.worst)
+
+    def _at(self, step: int) -> str:
+        own = f"; from float64 ours {max(self.mine):.1e}, torch {max(self.own):.1e}" if self.own else ""
+        return f"{self.errors[step - 1]:.1e} at step {step} (limit {self.limits[step - 1]:.0e}){own}"
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether torch, when the two part, has left its own course in float64 about as far as ours has or farther."""
+        step = self.first_red
+        return bool(step and self.own) and max(self.mine[:step]) <= ROUNDING * max(self.own[:step])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +196,7 @@ class CurveReport(Result):
     def headline(self) -> str:
         beside = f"{self.speed:.2f} × its tokens a second, {self.memory:.2f} × its memory"
         if red := self.first_red:
-            said = f"{SAYS[red.quantity]} leaves torch's course at step {red.first_red}: {red.figure}"
+            said = f"the {SAYS[red.quantity]} leaves torch's course: {red.where_red}"
             return f"{said}; {self.reading()}; {beside}"
         if not self.ok:
             return f"the losses on held-out text are {self.held_out_error:.1e} apart (limit {LIMITS['loss']:.0e})"
@@ -185,19 +211,14 @@ class CurveReport(Result):
             return f"the schedule{_shifted(red)}"
         if red.quantity == "counted":
             return "other batches, or other labels in them"
-        if (red.first_red or 0) <= self._moved:
+        if (red.first_red or 0) <= _moved(self.reference):
             parts = "how the parts of an accumulated step are weighted, " * (self.accumulate > 1)
             names = {"loss": "the weights, the batch or the forward pass (`mindport verify` names it)",
                      "norm": "the gradients (`mindport verify --steps` names them)"}  # fmt: skip
             return f"no weight has moved yet: {parts}{names[red.quantity]}"
-        if red.own and red.error <= max(red.own):
-            return "float32 itself: torch is as far from its own course in float64"
+        if red.is_rounding:
+            return "float32 itself: torch leaves its own course in float64 as well; a smaller rate keeps all together"
         return "right until the weights had moved: the optimizer or the clipping (`mindport verify --steps` names it)"
-
-    @property
-    def _moved(self) -> int:
-        """The first step that moves the weights: losses up to it are of the first weights."""
-        return next((n for n, lr in enumerate(self.reference.lr, 1) if lr), self.steps)
 
     def tables(self) -> tuple[Table, ...]:
         tables = (self._verdicts(), self._sides(), self._held_out(), self._steps(), self._notes())
@@ -205,10 +226,11 @@ class CurveReport(Result):
 
     def _verdicts(self) -> Table:
         rows = [
-            (SAYS[c.quantity], c.error, c.worst, c.limit, max(c.own) if c.own else None, _state(c.ok))
-            for c in self.courses
+            (SAYS[c.quantity], c.error, c.worst, c.limit, max(c.mine, default=None), max(c.own, default=None),
+             _state(c.ok)) for c in self.courses
         ]  # fmt: skip
-        columns = ("at every step", "largest difference", "at step", "limit", "torch from float64", "state")
+        columns = ("at every step", "nearest to its limit", "at step", "limit", "ours from float64",
+                   "torch from float64", "state")  # fmt: skip
         return Table(f"{self.steps} steps beside torch", columns, rows)
 
     def _sides(self) -> Table:
@@ -257,14 +279,21 @@ class CurveReport(Result):
         worst = {course.quantity: [course.worst, plain(course.error)] for course in self.courses}
         return {
             **super().as_dict(), "speed": plain(self.speed), "memory_ratio": plain(self.memory),
-            "reading": self.reading(), "limits": dict(LIMITS), "worst": worst,
+            "reading": self.reading(), "limits": dict(LIMITS), "first_limits": dict(FIRST), "worst": worst,
         }  # fmt: skip
 
 
 def _course(quantity: Quantity, ours: Ran, reference: Ran, exact: Ran | None) -> Course:
     mine, its = getattr(ours, quantity), getattr(reference, quantity)
-    own = _apart(quantity, its, getattr(exact, quantity)) if exact else ()
-    return Course(quantity, mine, its, _apart(quantity, mine, its), own, LIMITS[quantity])
+    own, far = (_apart(quantity, x, getattr(exact, quantity)) if exact else () for x in (its, mine))
+    moved = _moved(reference)
+    limits = tuple((FIRST if n <= moved else LIMITS)[quantity] for n in range(1, len(its) + 1))
+    return Course(quantity, mine, its, _apart(quantity, mine, its), own, far, limits)
+
+
+def _moved(ran: Ran) -> int:
+    """The first step that moves the weights: what is seen up to it, is seen of the first weights."""
+    return next((n for n, lr in enumerate(ran.lr, 1) if lr > 0), len(ran.lr))
 
 
 def _apart(quantity: Quantity, x: Sequence[float], y: Sequence[float]) -> tuple[float, ...]:
@@ -278,7 +307,7 @@ def _apart(quantity: Quantity, x: Sequence[float], y: Sequence[float]) -> tuple[
 def _shifted(course: Course) -> str:
     """Whether a course is the other's, some steps earlier or later."""
     ours, its = np.array(course.ours), np.array(course.reference)
-    near = course.limit * np.abs(its).max()
+    near = LIMITS[course.quantity] * np.nanmax(np.abs(its))
     if len(its) > 1 and np.all(np.abs(ours[:-1] - its[1:]) <= near):
         return ", which is a step ahead"
     if len(its) > 1 and np.all(np.abs(ours[1:] - its[:-1]) <= near):
