@@ -322,11 +322,3 @@ def test_drawing_takes_no_more_than_its_share(monkeypatch):
         now[0] += 1.0
         plot.take(record)
     assert shown == [1.5, 12.0, 22.5]  # half a second to draw: every ten seconds
-
-
-def test_a_training_beside_torch_is_drawn_with_its_limit():
-    course = Course("loss", (3.0, 2.0, 1.0), (3.0, 2.1, 1.0), (0.0, 0.1, 0.0), (1e-7, 1e-7, 2e-7), 1e-4)
-    figure = display.curves_beside_torch(SimpleNamespace(course=lambda quantity: course))
-    above, below = figure.axes
-    assert [list(line.get_ydata()) for line in above.lines] == [[3.0, 2.1, 1.0], [3.0, 2.0, 1.0]]
-    assert [line.get_label() for line in below.lines] == ["ours from torch", "torch from float64", "limit 0.0001"]
