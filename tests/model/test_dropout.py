@@ -35,7 +35,7 @@ class Passes(nn.Cell):
 
 def dropping(pair, again=False, seed=3):
     it = pair("llama")
-    model = GPT(with_dropout(it.config, P).with_layers(2), lambda name, shape: it.values[name], seed=seed)
+    model = GPT(with_dropout(it.config, P).with_layers(1), lambda name, shape: it.values[name], seed=seed)
     if again:
         model.recompute_blocks()
     return model
@@ -93,9 +93,9 @@ def test_each_pass_and_each_seed_drops_others(pair, kept):
 
 
 def test_one_mask_in_the_place_of_another_is_seen(pair, kept):
-    """The negative control: a block that takes the other block's numbers gives another loss."""
+    """The negative control: two dropouts that draw the same numbers give another loss."""
     model = dropping(pair)
-    model.blocks[0].mlp.dropout = model.blocks[1].mlp.dropout
+    model.blocks[0].mlp.dropout = model.blocks[0].attn.dropout
     assert run(model, 1)[0][0] != kept("pynative")[0][0]
 
 

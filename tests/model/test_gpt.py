@@ -244,7 +244,7 @@ def test_dropout_acts_in_training_only(pair):
     model = it.ours(config=dataclasses.replace(it.config, embd_pdrop=0.1, attn_pdrop=0.2, resid_pdrop=0.3))
     drops = {name: cell.p for name, cell in model.cells_and_names() if name.split(".")[-1] == "dropout"}
     assert drops["dropout"] == 0.1
-    assert model.blocks[2].attn.attend.drop[1] == threshold(0.2)
+    assert model.blocks[2].attn.attend.drop.drop[1] == threshold(0.2)
     assert drops["blocks.2.attn.dropout"] == drops["blocks.2.mlp.dropout"] == 0.3
     ids = Tensor(token_ids(T))
     np.testing.assert_allclose(model(ids).asnumpy(), it.logits(token_ids(T)), atol=LIMIT)

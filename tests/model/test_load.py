@@ -14,7 +14,7 @@ import torch
 from mindspore import Tensor
 
 from mindport.errors import BackendError, FileError, MappingError, UsageError
-from mindport.model import load_model
+from mindport.model import Precision, load_model
 from mindport.model.load import source_of
 from mindport.weights import convert
 from tests.model.reference import token_ids
@@ -54,6 +54,13 @@ def test_half_precision_files_are_widened_exactly(pair, converted, dtype):
         assert parameter.dtype == ms.float32
         expected = pair("llama").values[parameter.name].astype(narrow).astype(np.float32)
         np.testing.assert_array_equal(parameter.asnumpy(), expected)
+
+
+def test_a_model_to_train_takes_dropout_seed_and_precision(converted):
+    model = load_model(converted("llama"), precision=Precision("O1"), dropout=0.3, seed=4)
+    assert {weight.dtype for weight in model.get_parameters()} == {ms.float32}
+    assert (model.config.attn_pdrop, model.counter.state.asnumpy().tolist()) == (0.3, [4, 0])
+    assert model.head.narrow == ms.float16
 
 
 def test_the_first_layers_alone(pair, converted):

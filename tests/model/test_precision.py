@@ -69,8 +69,8 @@ def test_loss_and_gradients_follow_float32(pair, exact, name, level):
 
 
 def test_graph_mode_computes_the_same(pair):
-    inputs = built(pair, "llama", "O2", layers=1), built(pair, "llama", "O2", layers=1)
-    assert apart(trained(inputs[0], "graph"), trained(inputs[1])) <= LIMIT
+    graph, pynative = (trained(built(pair, "llama", "O2", layers=1), mode) for mode in ("graph", "pynative"))
+    assert apart(graph, pynative) <= LIMIT
 
 
 @pytest.mark.parametrize(("name", "level"), [("gpt2", "O1"), ("llama", "O1"), ("llama", "O2")])
@@ -90,29 +90,28 @@ def test_o0_is_float32(pair, exact):
     assert apart(trained(built(pair, "llama", "O0")), exact("llama")) == 0
 
 
-def seen_dtypes(model, kind) -> set[tuple[str, str]]:
-    """The dtypes that the kernels of this kind of cell take and give."""
-    seen = set()
+TOLD = {"linear": "linear maps", "rms_norm": "norms", "rotary": "rotation", "swiglu": "activations",
+        "attention": "scores and weighted sums"}  # fmt: skip
+
+
+def seen(model) -> dict[str, set[str]]:
+    """The dtypes that the kernels of each kind take."""
+    dtypes = {what: set() for what in TOLD.values()}
     for _, cell in model.cells_and_names():
-        if isinstance(cell, kernels.selector.Kernel) and kind in type(cell).__module__:
-            cell.register_forward_hook(lambda _, given, out: seen.add((str(given[0].dtype), str(out.dtype))))
+        if what := TOLD.get(type(cell).__module__.split(".")[-1]):
+            cell.register_forward_hook(lambda _, given, out, what=what: dtypes[what].add(str(given[0].dtype).lower()))
     model(Tensor(token_ids(T)))
-    return seen
-
-
-TOLD = {"linear maps": ".linear", "norms": ".rms_norm", "rotation": ".rotary", "activations": ".swiglu",
-        "scores and weighted sums": ".attention"}  # fmt: skip
+    return dtypes
 
 
 @pytest.mark.parametrize("level", ["O0", *LOWER])
 def test_the_table_tells_what_the_kernels_see(pair, level):
-    model = built(pair, "llama", level)
+    model = built(pair, "llama", level, layers=1)
     told = {row[0]: row[3] for row in precision_table(model).rows}
-    for what, module in TOLD.items():
-        assert {given.lower() for given, _ in seen_dtypes(model, module)} == {told[what]}, what
+    assert seen(model) == {what: {told[what]} for what in TOLD.values()}
     half = {what for what, dtype in told.items() if dtype == "float16"}
-    assert half == (set() if level == "O0" else {"linear maps", "scores and weighted sums", "logits and loss",
-                                                 *(["residual sums"] if level == "O2" else [])})  # fmt: skip
+    products = {"linear maps", "scores and weighted sums"}
+    assert half == {"O0": set(), "O1": products, "O2": {*products, "residual sums"}}[level]
 
 
 def test_the_table_counts_cells_and_their_parameters(pair):

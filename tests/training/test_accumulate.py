@@ -54,6 +54,14 @@ def test_equals_one_large_batch(pair, mode):
     assert small.furthest(small.learned(one), small.learned(other)) <= LIMIT
 
 
+def test_the_cell_itself_takes_no_other_shape_in_graph_mode(pair):
+    """`set_inputs` compiles nothing and refuses before anything is compiled."""
+    one, other = accumulated(pair, mode="graph"), small.batch(0, tokens=small.TOKENS - 1)
+    with execution(MODES["graph"]), pytest.raises(ValueError, match="set_inputs"):
+        one.many.add(Tensor(other.ids), Tensor(other.labels))
+    assert one.compiles.total == 0
+
+
 def test_the_mean_of_means_is_another_training(pair):
     """What the same batches come to when each of them weighs the same."""
     model = pair.ours()

@@ -274,7 +274,7 @@ class GPT(nn.Cell):
         params = Parameters(config, source or fresh(config), dtype, precision, seed)
         self.config, self.mixed = config, params.mixed
         self.__dict__["counter"] = params.counter
-        self.precision = (("logits and loss", params.products, "float32", "the loss adds up one number a token"),)
+        self.precision = (("logits, loss", "float32", "float32", "a sum over the vocabulary, and one over all tokens"),)
         self.learned, self.context = config.position == "learned", config.max_position_embeddings
         self.embed = Embedding(params / "embed", config.embedding_scale)  # (V, d)
         if self.learned:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mindport.training.checkpoint.checkpoints import PATTERN, step_of
+from mindport.training.monitor import read_metrics
+from mindport.training.record import StepRecord
 from mindport.training.run_directory import RunDirectory
 
 TAIL = 4096  # bytes at the end of the metrics, in which the last step is
@@ -27,7 +30,7 @@ class Moment:
     has_come: Callable[[RunDirectory, float, bool], bool]
 
 
-def moments(times: int, steps: int, start: float, draw: random.Random) -> list[Moment]:
+def moments(times: int, steps: int, start: float, step: float, draw: random.Random) -> list[Moment]:
     """So many moments: the first as the text is tokenised, then a quarter before a first step, a quarter in writes, and
     the rest in steps, which are spread over the run.
 
@@ -35,13 +38,14 @@ def moments(times: int, steps: int, start: float, draw: random.Random) -> list[M
         times: moments.
         steps: of the run.
         start: seconds that a process takes to its first step.
+        step: seconds of a step.
         draw: the source of chance.
     """
-    early = [Moment("the start", _after(draw.uniform(0.2, 1.0) * start)) for _ in range(times // 4)]
+    early = [_starting(draw.uniform(0.2, 1.0) * start) for _ in range(times // 4)]
     late = times - 1 - len(early) if times > 1 else 0
     targets = sorted(draw.uniform(0.02, 0.9) * steps for _ in range(late))
     kinds = draw.sample(["write"] * (late // 3) + ["step"] * (late - late // 3), late)
-    placed = [_writing(int(target)) if kind == "write" else _stepping(int(target), draw.uniform(0, 0.2))
+    placed = [_writing(int(target)) if kind == "write" else _stepping(int(target), draw.uniform(0, 1.5) * step)
               for kind, target in zip(kinds, targets, strict=True)]  # fmt: skip
     for moment in early:
         placed.insert(draw.randint(0, len(placed)), moment)
@@ -75,24 +79,41 @@ def is_tokenising(run: RunDirectory) -> bool:
     return run.data.is_dir()
 
 
+def step_seconds(run: RunDirectory) -> float:
+    """Seconds of a step of a finished run, the median of those that compiled nothing."""
+    steps = [event for event in read_metrics(run.metrics) if isinstance(event, StepRecord)]
+    return statistics.median([record.seconds for record in steps if not record.compiled] or [0.0])
+
+
 def writer(run: RunDirectory) -> int:
     """A number that changes when a process has cleaned the directory up and begins to write; 0 before the first."""
     return run.metrics.stat().st_ino if run.metrics.exists() else 0
 
 
-def _after(seconds: float) -> Callable[[RunDirectory, float, bool], bool]:
-    return lambda run, lived, writes: lived >= seconds
+class _OwnSteps:
+    """Whether the process has recorded a step of its own; what was there when it began to write is of earlier ones."""
+
+    def __init__(self) -> None:
+        self.before: int | None = None
+
+    def __call__(self, run: RunDirectory, writes: bool, least: int = 0) -> bool:
+        if writes and self.before is None:
+            self.before = last_step(run)
+        return self.before is not None and last_step(run) > max(least - 1, self.before)
+
+
+def _starting(seconds: float) -> Moment:
+    """After a time, but not after the first step."""
+    own = _OwnSteps()
+    return Moment("the start", lambda run, lived, writes: lived >= seconds or own(run, writes))
 
 
 def _stepping(step: int, delay: float) -> Moment:
     """Some time after a step, which is one that this process takes."""
-    before: list[int] = []
-    seen: list[float] = []
+    own, seen = _OwnSteps(), list[float]()
 
     def has_come(run: RunDirectory, lived: float, writes: bool) -> bool:
-        if writes and not before:
-            before.append(last_step(run))
-        if before and not seen and last_step(run) > max(step - 1, before[0]):
+        if not seen and own(run, writes, step):
             seen.append(lived)
         return bool(seen) and lived >= seen[0] + delay
 

@@ -28,7 +28,7 @@ from mindport.results import Property, Result, plain, verdict
 from mindport.tables import Table
 from mindport.training.config import TrainConfig
 from mindport.training.config_file import read_config
-from mindport.training.kill_moments import Moment, is_writing, last_step, moments, newest, writer
+from mindport.training.kill_moments import Moment, is_writing, last_step, moments, newest, step_seconds, writer
 from mindport.training.run_compare import Comparison, compare_runs
 from mindport.training.run_directory import RunDirectory
 
@@ -123,7 +123,7 @@ def kill_test(config: Path | str, out: Path, *, times: int = 20, seed: int = 0, 
     say("the undisturbed run")
     start = _undisturbed(config, settings, reference)
     kills = []
-    for moment in moments(times, told.steps, start, random.Random(seed)):
+    for moment in moments(times, told.steps, start, step_seconds(reference), random.Random(seed)):
         kills.append(_kill(config, settings, killed, moment))
         say(f"kill {len(kills)}, {kills[-1].aimed}: last step {kills[-1].step}, checkpoint {kills[-1].checkpoint}")
     say("the last resume")

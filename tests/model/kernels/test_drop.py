@@ -57,7 +57,7 @@ def test_what_is_kept_keeps_nan_and_what_is_dropped_is_0(path):
     assert (got[~kept(8, 8, 0.3)] == 0).all()
 
 
-@pytest.mark.parametrize("p", [-0.1, 1.0, float("nan")])
+@pytest.mark.parametrize("p", [-0.1, 1.0, 1 - 1e-9, float("nan")])
 def test_no_probability_stops(p):
     with pytest.raises(UsageError, match="no probability"):
         kernels.dropout(p=p, place=place())

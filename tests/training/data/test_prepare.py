@@ -16,7 +16,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from mindport import sources
-from mindport.errors import FileError, UsageError
+from mindport.errors import BackendError, FileError, UsageError
 from mindport.files import sha256
 from mindport.processes import environment
 from mindport.training.config import DataConfig
@@ -121,6 +121,19 @@ def test_a_second_call_finds_the_first_and_another_request_is_refused(write, mad
     write("a.jsonl", documents(11))
     with pytest.raises(FileError, match=r"in another way(.|\n)*text"):
         made(train=[path], tokens=32)
+
+
+def test_an_empty_file_changes_nothing_and_another_end_of_text_is_another_request(write, made, tmp_path):
+    texts = [write("a.jsonl", documents(10)), write("empty.txt", "")]
+    made(train=texts, tokens=32)
+    os.utime(texts[1])
+    assert not made(train=texts, tokens=32)[0].fresh
+    model = shutil.copytree(sources.resolve("tiny-gpt2"), tmp_path / "model")
+    (model / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>", "add_bos_token": True,
+                                                             "bos_token": "<|endoftext|>"}))  # fmt: skip
+    with pytest.raises(FileError, match=r"in another way(.|\n)*special(.|\n)*'before': \[0\]"):
+        prepare(DataConfig(train=tuple(texts), tokens=32), model, tmp_path / "rows", vocab_size=512, seed=1,
+                progress=False)  # fmt: skip
 
 
 def test_torn_and_edited_files_are_refused(write, made, tmp_path):
@@ -239,6 +252,17 @@ def test_several_processes_leave_the_same_rows_and_name_a_bad_line(write, made, 
         file.write("{]\n")
     with pytest.raises(FileError, match=r"not JSON(.|\n)*a.jsonl:41"):
         made(out="bad", train=[path], tokens=32, workers=1)
+
+
+def test_a_process_that_ends_is_said(write, made, monkeypatch):
+    def start():
+        return subprocess.Popen([sys.executable, "-c", "import os; input(); os.kill(os.getpid(), 9)"], text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+
+    monkeypatch.setattr(pool, "SMALL", 0)
+    monkeypatch.setattr(pool, "_start", start)
+    with pytest.raises(BackendError, match=r"tokenises ended(.|\n)*a.jsonl(.|\n)*signal 9"):
+        made(train=[write("a.jsonl", documents(4))])
 
 
 def test_one_process_at_a_time_prepares_in_a_directory(write, made, tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mindport.errors import FileError, UsageError
+from mindport.training.data.mind_dataset import _Decode
 from mindport.training.data.record_reader import RecordReader
 from mindport.training.data.record_writer import RecordWriter
 from tests.training.data.conftest import documents
@@ -84,6 +85,14 @@ def test_mind_dataset_reads_the_same_batches(packed):
             assert np.array_equal(batch.ids, ids) and np.array_equal(batch.labels, labels)
             count += 1
         assert count == size // rows
+
+
+def test_rows_out_of_order_are_noticed():
+    decode = _Decode(np.array([4, 2, 9]))
+    rows = np.zeros((2, 3), np.int32)
+    assert decode(np.array([4, 2]), rows.view("S12"))[0].shape == (2, 3)
+    with pytest.raises(RuntimeError, match=r"read rows \[8\], where \[9\]"):
+        decode(np.array([8]), rows[:1].view("S12"))
 
 
 def test_rows_of_several_files_are_found_and_checked(tmp_path):

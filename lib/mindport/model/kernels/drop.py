@@ -72,7 +72,7 @@ def check_probability(p: float) -> None:
     Raises:
         UsageError: p is not from 0 to below 1.
     """
-    if not 0 <= p < 1:
+    if not 0 <= p <= 1 - 1 / ONE:
         raise UsageError("this is no probability of dropping", got=p, expected="from 0 to below 1")
 
 

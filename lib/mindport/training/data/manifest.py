@@ -19,9 +19,9 @@ class Manifest:
     """The manifest, as JSON has it.
 
     Attributes:
-        request: what was asked for: the configuration, tokenizer and chat template (digests), vocab_size, seed.
+        request: what was asked for: the configuration, tokenizer and chat template (digests), the ids before and
+            after a document and in padding, vocab_size, seed.
         sources: split, path, bytes, time of change and SHA-256 of each text.
-        special: ids of BOS, EOS and padding.
         splits: split → {"counts": …, "files": {length: [name, …]}}.
         leaked: held-out documents that were left out, since the text to learn from has them.
         files: name → {"sha256", "bytes"}.
@@ -30,7 +30,6 @@ class Manifest:
 
     request: dict[str, Any]
     sources: list[dict[str, Any]]
-    special: dict[str, Any]
     splits: dict[str, dict[str, Any]]
     leaked: int
     files: dict[str, dict[str, Any]]

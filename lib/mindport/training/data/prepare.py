@@ -59,7 +59,7 @@ def prepare(
     began, model, out = time.monotonic(), Path(model_dir), Path(out)
     check_named(config.train)
     tokenizer = read_tokenizer(model, vocab_size)
-    request = _request(config, model, vocab_size, seed)
+    request = _request(config, tokenizer, vocab_size, seed)
     files = {TRAIN: find(config.train, TRAIN), HELD_OUT: find(config.held_out, HELD_OUT)}
     with _held(out):
         if (out / NAME).is_file():
@@ -73,47 +73,51 @@ def prepare(
     return DataReport(out, manifest, True, kept, len(todo), time.monotonic() - began)
 
 
-def _request(config: DataConfig, model: Path, vocab_size: int, seed: int) -> dict[str, Any]:
+def _request(config: DataConfig, tokenizer: Tokenizer, vocab_size: int, seed: int) -> dict[str, Any]:
     asked = {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if f.name not in ELSEWHERE}
     asked = {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
-    template = {}
+    template, model = {}, tokenizer.directory
     if form_of(config.column)[0] == "chat":
         names = ("chat_template.jinja", "tokenizer_config.json")
         template = {name: sha256(model / name) for name in names if (model / name).is_file()}
-    return {"config": asked, "tokenizer": digest(model), "template": template, "vocab_size": vocab_size, "seed": seed}
+    special = {"before": [*tokenizer.before], "after": [*tokenizer.after], "pad": tokenizer.pad}
+    return {"config": asked, "tokenizer": digest(model), "special": special, "template": template,
+            "vocab_size": vocab_size, "seed": seed}  # fmt: skip
 
 
 def _found(out: Path, request: dict[str, Any], files: dict[str, list[Path]]) -> Manifest:
     """An earlier result, if it is what is asked for."""
     manifest = read_manifest(out)
-    was = {**manifest.request["config"], **{k: v for k, v in manifest.request.items() if k != "config"}}
-    now = {**request["config"], **{k: v for k, v in request.items() if k != "config"}}
-    changed = [name for name in now if name not in ("train", "held_out") and was.get(name) != now[name]]
-    if [*map(_stamp, manifest.sources)] != [_stamp(s) for s in _sources(files, {})]:
-        texts = [(s["split"], s["sha256"]) for s in manifest.sources]
-        changed += [] if texts == [(s["split"], s["sha256"]) for s in _sources(files)] else ["text"]
+    was, now = ({**asked["config"], **asked} for asked in (manifest.request, request))
+    changed = [name for name in now if name not in ("config", *files) and was.get(name) != now[name]]
+    changed += [] if _is_same_text(manifest.sources, files) else ["text"]
     if changed:
         raise FileError("the directory holds text that was prepared in another way", where=out,
-                        got=some(f"{name} {str(was.get(name, 'changed'))[:60]}" for name in changed),
-                        expected=some(f"{name} {str(now.get(name, 'as named'))[:60]}" for name in changed),
+                        got=some(f"{name} {str(was.get(name, 'of then'))[:60]}" for name in changed),
+                        expected=some(f"{name} {str(now.get(name, 'of now'))[:60]}" for name in changed),
                         do="name another directory (data.directory), or remove this one")  # fmt: skip
     check_files(out, manifest)
     return manifest
 
 
-def _stamp(source: dict[str, Any]) -> tuple[Any, ...]:
-    return source["split"], source["path"], source["bytes"], source["changed"]
+def _is_same_text(sources: list[dict[str, Any]], files: dict[str, list[Path]]) -> bool:
+    """Whether the files are those of then: by name, size and time of change, or else by digest."""
+    named = [(split, path) for split, paths in files.items() for path in paths]
+    return len(named) == len(sources) and all(
+        source["split"] == split and (_stamp(path).items() <= source.items() or sha256(path) == source["sha256"])
+        for source, (split, path) in zip(sources, named, strict=True)
+    )
 
 
-def _sources(files: dict[str, list[Path]], digests: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """Each text; its digest is taken from `digests`, or read anew."""
-    found = []
-    for split, paths in files.items():
-        for path in paths:
-            stat, known = path.stat(), digests.get(str(path), "") if digests is not None else sha256(path)
-            found.append({"split": split, "path": str(path), "bytes": stat.st_size, "changed": stat.st_mtime_ns,
-                          "sha256": known})  # fmt: skip
-    return found
+def _stamp(path: Path) -> dict[str, Any]:
+    stat = path.stat()
+    return {"path": str(path), "bytes": stat.st_size, "changed": stat.st_mtime_ns}
+
+
+def _sources(files: dict[str, list[Path]], digests: dict[str, str]) -> list[dict[str, Any]]:
+    """Each text; an empty file has no part, and so no digest yet."""
+    named = [(split, path) for split, paths in files.items() for path in paths]
+    return [{"split": split, **_stamp(path), "sha256": digests.get(str(path)) or sha256(path)} for split, path in named]
 
 
 def _tokenise(
@@ -123,7 +127,7 @@ def _tokenise(
     from mindport.weights.progress import progress as shown  # late: a process that tokenises needs no weights
 
     same = {"model": str(model.resolve()), "column": config.column, "vocab_size": request["vocab_size"],
-            "tokenizer": request["tokenizer"], "template": request["template"]}  # fmt: skip
+            **{name: request[name] for name in ("tokenizer", "special", "template")}}  # fmt: skip
     jobs = [({"part": part.as_dict(), **same}, _shard(out, index)) for index, part in enumerate(todo)]
     missing = [(job, shard) for job, shard in jobs if not is_whole(shard, key_of(job))]
     (out / PARTS).mkdir(parents=True, exist_ok=True)
@@ -158,8 +162,7 @@ def _write(
     writing.rmdir()
     flush(out)
     digests = {part.path: part.sha256 for part in todo}
-    special = {"before": list(tokenizer.before), "eos": tokenizer.eos, "pad": tokenizer.pad}
-    manifest = Manifest(request, _sources(files, digests), special, done.splits(), done.leaked,
+    manifest = Manifest(request, _sources(files, digests), done.splits(), done.leaked,
                         describe_files(out, names), versions())  # fmt: skip
     manifest.write(out)
     return manifest

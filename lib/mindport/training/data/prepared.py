@@ -39,7 +39,7 @@ class Prepared:
     @property
     def pad(self) -> int:
         """The id in padding."""
-        return self.manifest.special["pad"]
+        return self.manifest.request["special"]["pad"]
 
     def size(self, split: str) -> int:
         """Rows of a split."""
