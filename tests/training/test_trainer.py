@@ -167,6 +167,19 @@ def test_a_callback_that_fails_is_named_after_a_checkpoint(path, whole, tmp_path
         resumed_is_whole(path, whole, tmp_path / "run")
 
 
+class Two(Callback):
+    def on_step(self, run, record) -> None:
+        if run.step == 2:
+            run.stop("enough")
+
+
+def test_blocks_that_are_computed_again_train_alike_and_nothing_is_said(path, whole, tmp_path, capfd):
+    again = Trainer(config(path, tmp_path / "run", "recompute=true"), [Two()], quiet=True)
+    report = again.run()
+    assert all(block.get_scope() == "recompute_" for block in again.model.blocks)
+    assert report.curve == whole[0].curve[:2] and capfd.readouterr().err == ""
+
+
 def test_a_callback_may_end_the_run(path, tmp_path):
     report = Trainer(config(path, tmp_path / "run"), [StopAt(100.0, steps=2)]).run()
     assert report.ok and report.step == 2 and "the training loss of the last 2 steps is 6." in report.headline()

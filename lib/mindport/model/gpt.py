@@ -319,7 +319,7 @@ class GPT(nn.Cell):
     def recompute_blocks(self) -> None:
         """From now on keep what goes from block to block only, and compute each block again for its gradient.
 
-        On a CPU this saves memory in PyNative mode only (`mindport bench recompute`).
+        On a CPU this saves memory in PyNative mode only (notebook 07 measures it).
         """
         for block in self.blocks:
             block.recompute()

@@ -37,7 +37,7 @@ from mindport.training.monitor import (
 )  # fmt: skip
 from mindport.training.record import StepRecord
 from mindport.training.run_directory import RunDirectory
-from mindport.training.start import StartModel, described_model, start_model
+from mindport.training.start import Say, StartModel, described_model, start_model
 from mindport.training.text import open_text
 
 if TYPE_CHECKING:
@@ -94,33 +94,40 @@ class Arrays(Mapping[str, np.ndarray]):
         return len(self._parameters)
 
 
-def say(text: str) -> None:
+def say_aloud(text: str) -> None:
     """To whoever looks on; stdout is for the answer."""
     print(text, file=sys.stderr, flush=True)
 
 
+def say_nothing(text: str) -> None:
+    """Where somebody looks at something else."""
+
+
 @contextlib.contextmanager
 def assemble(
-    config: TrainConfig, directory: RunDirectory, sinks: Sequence[Sink] = (), *, resume: bool = False
-) -> Iterator[Parts]:
+    config: TrainConfig, directory: RunDirectory, sinks: Sequence[Sink] = (), *, resume: bool = False,
+    quiet: bool = False,
+) -> Iterator[Parts]:  # fmt: skip
     """Everything, in order: what is cheap and may be wrong comes first; closed after the block.
 
     Raises:
         MindPortError: something does not fit.
     """
     check_model(config, described_model(config)[1], config.out)
-    precision = _precision(config)
+    precision, say = _precision(config), say_nothing if quiet else say_aloud
     with contextlib.ExitStack() as stack:
         stack.enter_context(_execution(config.mode))
         text = open_text(config)
         start = start_model(config, directory.model, say)
         checkpoints = stack.enter_context(_checkpoints(config, directory, start))
         about = About(plain(config), text.digest, sha256(start.tokenizer), {}, _device())
-        saved, warnings = _resumed(checkpoints, config, start, about) if resume else (None, ())
+        saved, warnings = _resumed(checkpoints, config, start, about, say) if resume else (None, ())
         step, position = (saved.step, saved.about.position) if saved else (0, Position())
-        _say_what_it_takes(config, start.config, step)
+        _say_what_it_takes(config, start.config, step, say)
         stepper = _stepper(config, start, saved, precision)
         sampler = _sampler(config, stepper.model, start.tokenizer)
+        if not quiet:
+            sinks = (terminal(config.steps, step=step), *sinks)
         monitor, measured = _monitor(config, directory, start.config, step, sinks)
         batches = text.batches("train", config.batch.rows, seed=config.seed, position=position)
         yield Parts(
@@ -171,10 +178,10 @@ def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel
 
 
 def _resumed(
-    checkpoints: Checkpoints, config: TrainConfig, start: StartModel, about: About
+    checkpoints: Checkpoints, config: TrainConfig, start: StartModel, about: About, say: Say
 ) -> tuple[Saved | None, tuple[str, ...]]:
     """The checkpoint to go on from, if there is one, and what may keep it from being exact; both are said."""
-    saved = _newest(checkpoints)
+    saved = _newest(checkpoints, say)
     if saved is None:
         say("there is no checkpoint to resume from: the run begins")
         return None, ()
@@ -186,14 +193,14 @@ def _resumed(
     return saved, warnings
 
 
-def _newest(checkpoints: Checkpoints) -> Saved | None:
+def _newest(checkpoints: Checkpoints, say: Say) -> Saved | None:
     path = checkpoints.newest()
     for damaged, error in checkpoints.refused.items():
         say(f"warning: {damaged.name} is passed over: {error.what} ({error.where})")
     return path and checkpoints.read(path)
 
 
-def _say_what_it_takes(config: TrainConfig, model: ModelConfig, step: int) -> None:
+def _say_what_it_takes(config: TrainConfig, model: ModelConfig, step: int, say: Say) -> None:
     takes = estimate(config, model)
     for line in (takes.text(), takes.time(config.steps - step, peak())):
         if line:
@@ -227,7 +234,9 @@ def _model(config: TrainConfig, start: StartModel, saved: Saved | None, precisio
     else:
         shape = with_dropout(start.config, config.dropout)
         model = GPT(shape, fresh(shape, config.seed), precision=precision, seed=config.seed)
-    return model.recompute_blocks() if config.recompute else model
+    if config.recompute:
+        model.recompute_blocks()
+    return model
 
 
 def _sampler(config: TrainConfig, model: GPT, tokenizer: Path) -> Sampler | None:
@@ -250,5 +259,4 @@ def _monitor(
         elif isinstance(event, Evaluation):
             watch.history.evaluate(event)
             measured = event
-    sinks = (*files, terminal(config.steps, step=step), *sinks)
-    return Monitor(sinks, Meter(model, peak()), watch, every=config.monitor.every), measured
+    return Monitor((*files, *sinks), Meter(model, peak()), watch, every=config.monitor.every), measured

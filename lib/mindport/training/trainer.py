@@ -43,6 +43,7 @@ class Trainer:
         config: what is trained, on what, how; its relative paths begin at the working directory.
         callbacks: are told of every event, in this order.
         sinks: take every event that is recorded, besides the run's own files and the terminal.
+        quiet: nothing is said on stderr; the report has all of it.
 
     Attributes:
         step: steps taken so far.
@@ -52,8 +53,12 @@ class Trainer:
         ConfigError: the configuration makes no sense.
     """
 
-    def __init__(self, config: TrainConfig, callbacks: Sequence[Callback] = (), sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self, config: TrainConfig, callbacks: Sequence[Callback] = (), sinks: Sequence[Sink] = (), *,
+        quiet: bool = False,
+    ) -> None:  # fmt: skip
         self.config, self.callbacks, self.sinks = complete(config), Callbacks(callbacks), tuple(sinks)
+        self.quiet = quiet
         self.directory = RunDirectory(self.config.out)
         self.parts: Parts = None  # type: ignore[assignment]  # until it runs
         self._begin(0)
@@ -92,7 +97,7 @@ class Trainer:
             self.directory.check_free(resume=resume, overwrite=overwrite)  # nobody was faster
             if overwrite:
                 self.directory.clear()
-            with assemble(self.config, self.directory, self.sinks, resume=resume) as self.parts:
+            with assemble(self.config, self.directory, self.sinks, resume=resume, quiet=self.quiet) as self.parts:
                 return self._run()
 
     def stop(self, reason: str) -> None:

@@ -42,7 +42,7 @@ def poisoned_run(out: Path) -> TrainReport:
     Args:
         out: of the run, which is made anew.
     """
-    return Trainer(_short(out), callbacks=[_Poison()]).run(overwrite=True)
+    return Trainer(_short(out), callbacks=[_Poison()], quiet=True).run(overwrite=True)
 
 
 class _Poison(Callback):
