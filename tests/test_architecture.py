@@ -24,8 +24,8 @@ ROOMS = (
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "processes", "environment", "environment.doctor", "sources",
-    "config", "weights", "mindformers", "tracing", "claims", "coverage", "report", "display", "exercises", "notebook",
-    "run", "commands", "cli",
+    "config", "weights", "mindformers", "tracing", "claims", "coverage", "parallel.plan", "report", "display",
+    "exercises", "notebook", "run", "commands", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "parallel/", "tuning/", "deploy/")
