@@ -118,7 +118,7 @@ def plan(options: argparse.Namespace) -> Result:
     from mindport.parallel import plan as planner
 
     if options.validate == (options.path is not None):
-        raise UsageError("name a model, or ask for the validation", do="mindport plan PATH, or mindport plan --validate")
+        raise UsageError("name a model, or ask for the validation", do="mindport plan PATH, or plan --validate")
     if options.validate:
         return planner.validate()
     from mindport.config import read_config

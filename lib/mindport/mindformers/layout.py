@@ -46,7 +46,8 @@ class Layout:
         rest = {f"cp{self.cp}": self.cp > 1, f"zero{self.zero}": self.zero > 0, "sp": self.sequence_parallel,
                 f"recompute-{self.recompute}": self.recompute != "none",
                 f"mb{self.micro_batches}": self.micro_batches > 1}  # fmt: skip
-        return ",".join([f"dp{self.dp}", f"tp{self.tp}", f"pp{self.pp}", *(text for text, said in rest.items() if said)])
+        said = [text for text, is_set in rest.items() if is_set]
+        return ",".join([f"dp{self.dp}", f"tp{self.tp}", f"pp{self.pp}", *said])
 
     def check(self, config: ModelConfig) -> tuple[Constraint, ...]:
         """The rules that this layout puts on a model.

@@ -11,6 +11,6 @@ from mindport.parallel.plan.result import ESTIMATED, Candidate, Plan
 from mindport.parallel.plan.validation import validate
 from mindport.parallel.plan.validation_result import Validation
 
-__all__ = ["ESTIMATED", "Candidate", "Hardware", "Job", "Plan", "Relief", "Validation", "bubble", "evaluate", "hardware",
-           "memory_by_sequence", "parse_settings", "plan", "relief", "scaling", "speedup_limit", "traffic", "validate",
-           "zero_memory"]  # fmt: skip
+__all__ = ["ESTIMATED", "Candidate", "Hardware", "Job", "Plan", "Relief", "Validation", "bubble", "evaluate",
+           "hardware", "memory_by_sequence", "parse_settings", "plan", "relief", "scaling", "speedup_limit", "traffic",
+           "validate", "zero_memory"]  # fmt: skip

@@ -9,12 +9,12 @@ import numpy as np
 
 from mindport.errors import UsageError
 from mindport.mindformers.layout import Layout
+from mindport.parallel.plan.collectives import Group, rounds
 from mindport.parallel.plan.grid import as_grid
 from mindport.parallel.plan.job import Job
 from mindport.parallel.plan.memory import stage_parameters, worst_stages
 from mindport.parallel.plan.planner import evaluate, plan
 from mindport.parallel.plan.step_time import data_traffic
-from mindport.parallel.plan.collectives import Group, rounds
 
 CARDS = (8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -76,12 +76,18 @@ def memory_by_sequence(job: Job, layout: Layout, lengths: Iterable[int]) -> tupl
     return tuple((seq, evaluate(replace(job, model=model, seq=seq), layout).memory) for seq in lengths)
 
 
-def zero_memory(parameters: int, replicas: int, element: int = 2, master: float = 4, moments: float = 8
-                ) -> tuple[dict[str, float], ...]:  # fmt: skip
+def zero_memory(
+    parameters: int, replicas: int, element: int = 2, master: float = 4, moments: float = 8
+) -> tuple[dict[str, float], ...]:
     """Bytes of weights, gradients and optimizer on a card for ZeRO 0 to 3: 16, 4 + 12/d, 2 + 14/d, 16/d a parameter."""
     sizes = {"optimizer": master + moments, "gradients": element, "weights": element}  # in the order ZeRO shares out
-    return tuple({name: parameters * size / (replicas if stage > i else 1) for i, (name, size) in enumerate(sizes.items())}
-                 for stage in range(4))  # fmt: skip
+    return tuple(
+        {
+            name: parameters * size / (replicas if stage > order else 1)
+            for order, (name, size) in enumerate(sizes.items())
+        }
+        for stage in range(4)
+    )
 
 
 @dataclass(frozen=True)

@@ -94,8 +94,12 @@ def simplified(layout: Layout) -> Layout:
 
 def _degrees(devices: int) -> list[tuple[int, int, int, int]]:
     """dp, tp, pp, cp of every factorisation."""
-    return [(devices // (tp * pp * cp), tp, pp, cp)
-            for tp in divisors(devices) for pp in divisors(devices // tp) for cp in divisors(devices // tp // pp)]  # fmt: skip
+    return [
+        (devices // (tp * pp * cp), tp, pp, cp)
+        for tp in divisors(devices)
+        for pp in divisors(devices // tp)
+        for cp in divisors(devices // tp // pp)
+    ]
 
 
 def _batches(job: Job, dp: int) -> list[tuple[int, int]]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from mindport.mindformers.layout import Layout
 from mindport.parallel.plan.grid import as_grid
 from mindport.parallel.plan.job import Job
-from mindport.parallel.plan.result import ESTIMATED, GB, Candidate
 from mindport.parallel.plan.planner import evaluate
+from mindport.parallel.plan.result import ESTIMATED, GB, Candidate
 from mindport.parallel.plan.rules import legal
 from mindport.results import Property, Result
 from mindport.tables import Table
@@ -107,6 +107,7 @@ def _legal(job: Job, layout: Layout) -> bool:
 
 def _accumulate(count: int | None) -> Callable[[Job, Layout], Setting]:
     """`count` times as many micro-batches; None: as many as there are samples."""
+
     def change(job: Job, layout: Layout) -> Setting:
         whole = job.global_batch // layout.dp
         return job, replace(layout, micro_batches=whole if count is None else min(whole, count * layout.micro_batches))
@@ -130,7 +131,8 @@ def _set(**values: object) -> Callable[[Job, Layout], Setting]:
 
 def _half(job: Job, layout: Layout) -> Setting:
     """From float32 to mixed precision."""
-    return (replace(job, dtype="bfloat16" if job.hardware.bf16 else "float16"), layout) if job.element == 4 else (job, layout)
+    half = "bfloat16" if job.hardware.bf16 else "float16"
+    return replace(job, dtype=half if job.dtype == "float32" else job.dtype), layout
 
 
 MEASURES: tuple[tuple[str, Callable[[Job, Layout], Setting]], ...] = (

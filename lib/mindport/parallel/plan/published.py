@@ -12,11 +12,11 @@ import numpy as np
 from mindport.config import ModelConfig
 from mindport.config.model_config import Rope
 from mindport.mindformers.layout import Layout, parse_layout
-from mindport.parallel.plan.grid import as_grid
 from mindport.parallel.plan.constants import hardware, read
+from mindport.parallel.plan.grid import as_grid
 from mindport.parallel.plan.job import Job
-from mindport.parallel.plan.result import Candidate
 from mindport.parallel.plan.planner import describe
+from mindport.parallel.plan.result import Candidate
 
 FILE = Path(__file__).with_name("published.yaml")
 CONTEXT = 2**20
@@ -80,7 +80,7 @@ def published_model(name: str) -> ModelConfig:
     return shaped(**read(FILE)["models"][name])
 
 
-def shaped(d: int, L: int, a: int, kv: int, f: int, v: int, gpt: bool = False, tied: bool = False) -> ModelConfig:  # noqa: N803
+def shaped(d: int, L: int, a: int, kv: int, f: int, v: int, gpt: bool = False, tied: bool = False) -> ModelConfig:
     """A LLaMA, or a GPT-2, of a size; the letters are the schema's."""
     kind: dict[str, Any] = {"model_type": "llama", "hidden_act": "silu", "gated_mlp": True, "norm": "rms",
                             "position": "rope", "rope": Rope(rope_theta=1e4), "qkv_bias": False,

@@ -167,7 +167,8 @@ def time_table(candidates: tuple[Candidate, ...]) -> Table:
 
 def stage_table(candidate: Candidate) -> Table:
     """Layers and GB of each pipeline stage."""
-    rows = [(i, n, f"{size / GB:.2f}") for i, (n, size) in enumerate(zip(candidate.layers, candidate.stages, strict=True))]
+    stages = zip(candidate.layers, candidate.stages, strict=True)
+    rows = [(i, layers, f"{size / GB:.2f}") for i, (layers, size) in enumerate(stages)]
     return Table(f"Pipeline stages of {candidate.layout}", ("stage", "layers", "GB a card"), rows)
 
 

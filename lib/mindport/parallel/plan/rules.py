@@ -79,7 +79,7 @@ def legal(job: Job, grid: Grid) -> tuple[np.ndarray, tuple[Refused, ...]]:
 
 
 def expressible(grid: Grid, row: int) -> str:
-    """"yes", or what MindSpore Transformers' YAML does not offer of a layout."""
+    """What MindSpore Transformers' YAML does not offer of a layout, or "yes"."""
     if grid.zero[row] == 3:
         return "no: ZeRO-3 is MindSpore's optimizer_level: level3, which no published YAML sets"
     return "yes"

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mindport.parallel.plan.collectives import Group, all_reduce, gather, send
 from mindport.parallel.plan.grid import FULL, SELECTIVE, Grid
 from mindport.parallel.plan.job import Job
 from mindport.parallel.plan.memory import activations, layers_of, stage_parameters
 from mindport.parallel.plan.rules import ulysses
-from mindport.parallel.plan.collectives import Group, all_reduce, gather, send
 
 PARTS = ("compute", "recompute", "tensor traffic", "context traffic", "pipeline traffic", "bubble", "data traffic",
          "optimizer")  # fmt: skip
@@ -99,7 +99,10 @@ def _recompute(job: Job, m: _Micro) -> Columns:
 
 
 def _tensor(job: Job, m: _Micro) -> Columns:
-    """Four all-reduces of the hidden states a layer (with sequence parallelism as gathers and scatters), six recomputed."""
+    """Four all-reduces of the hidden states a layer, six when it is recomputed.
+
+    With sequence parallelism each is a gather and a scatter: the same bytes.
+    """
     count = 4 * m.layers + 2 * m.again * (m.grid.recompute == FULL)
     each = all_reduce(job, job.element * m.tokens * job.model.hidden_size, Group(m.grid.tp, np.ones_like(m.grid.tp)))
     return count * each * (1 - job.hardware["tp_overlap"])

@@ -13,8 +13,8 @@ from itertools import combinations
 
 import numpy as np
 
-from mindport.parallel.plan.grid import simplified
 from mindport.parallel.plan.constants import hardware
+from mindport.parallel.plan.grid import simplified
 from mindport.parallel.plan.job import Job
 from mindport.parallel.plan.planner import plan
 from mindport.parallel.plan.published import FILE, Row, log_error, published_model, read, rows

@@ -1,8 +1,9 @@
-"""What the validation answers: errors of fitted and of held-out rows, verdicts on memory, and how much of it is luck."""
+"""What the validation answers: errors of fitted and held-out rows, verdicts on memory, and how much of it is luck."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -142,6 +143,11 @@ class Validation(Result):
             f"{len(self.further)} further rows), with one constant: efficiency {self.efficiency:.3f}; "
             f"memory: {fits} of {len(ran)} published layouts are said to fit. Nothing was run here."
         )
+
+    def as_dict(self) -> dict[str, Any]:
+        shares = {"share": self.share, "share_of_all": self.share_of_all, "memory_right": self.memory_right,
+                  "room": self.room}  # fmt: skip
+        return {**super().as_dict(), **shares}
 
     def tables(self) -> tuple[Table, ...]:
         return (
