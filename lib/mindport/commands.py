@@ -122,14 +122,17 @@ def plan(options: argparse.Namespace) -> Result:
     if options.validate:
         return planner.validate()
     from mindport.config import read_config
+    from mindport.mindformers import parse_layout
 
     model = read_config(model_path(options.path), tuple(options.allow), options.padded_vocab).model
     assert model is not None  # or it would have been refused
     device = planner.hardware(options.device).with_values(planner.parse_settings(options.set))
     seq = options.seq or min(4096, model.max_position_embeddings)
-    job = planner.Job(model, device, options.devices, seq, options.global_batch, options.dtype, options.host_size,
+    layout = None if options.layout is None else parse_layout(options.layout)
+    devices = options.devices or (layout.devices if layout else 8)
+    job = planner.Job(model, device, devices, seq, options.global_batch, options.dtype, options.host_size,
                       options.micro_batch)  # fmt: skip
-    return planner.plan(job, keep=options.keep)
+    return planner.plan(job, options.keep, layout)
 
 
 @dataclass(frozen=True)
@@ -262,7 +265,8 @@ COMMANDS = {
         "mindport plan models/llama --devices 8 --device 910B --seq 4096 --global-batch 256",
         (_arg("path", nargs="?", metavar="PATH", help=_MODEL_HELP),
          _arg("--validate", **_FLAG, help="predict published rows, with one constant fitted on half of them"),
-         _arg("--devices", type=_positive, default=8, metavar="N", help="cards, 8 unless given"),
+         _arg("--devices", type=_positive, metavar="N", help="cards; default: what the layout has, or 8"),
+         _arg("--layout", metavar="LAYOUT", help="look at this one only: dp4,tp2,zero1,sp,recompute-full,mb8"),
          _arg("--device", default="910B", metavar="NAME", help="910B (910B1 to 910B4) or 910A"),
          _arg("--seq", type=_positive, metavar="N", help="tokens of a sample; default: the context, at most 4096"),
          _arg("--global-batch", type=_positive, default=256, metavar="N", help="samples of an optimizer step"),

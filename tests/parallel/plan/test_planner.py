@@ -99,10 +99,33 @@ def test_everything_says_that_it_is_estimated():
 
 
 def test_the_best_is_one_that_can_be_written_down():
-    it = job("tied", devices=8, settings={"memory": 0.07}, micro_batch=1, global_batch=8)
+    slow = {"link": 1e9, "latency": 1e-6}
+    it = job(settings={"memory": 0.022, **slow}, micro_batch=1, global_batch=8)
     found = plan(it, keep=500)
-    assert any(c.layout.zero == 3 and c.expressible != "yes" for c in found.ranked)
+    assert found.ranked[0].layout.zero == 3 and found.ranked[0].expressible != "yes"
     assert found.best is not None and found.best.expressible == "yes"
+    first = next(i for i, c in enumerate(found.ranked) if c.expressible == "yes")
+    assert first > 0
+    short = plan(it, keep=first)
+    assert short.best == found.best and short.ranked == found.ranked[: first + 1]
+    none = plan(job(settings={"memory": 0.012, **slow}, micro_batch=1, global_batch=8, seq=128))
+    assert none.best is not None and none.best.layout.zero == 3 and "no YAML says it" in none.headline()
+
+
+def test_constants_at_their_ends_move_the_answer():
+    found = plan(job())
+    rates = {(end.constant, end.value): end.tokens_per_second for end in found.ends}
+    assert rates["peak", 294.9e12] < found.best.tokens_per_second < rates["peak", 320e12]
+    assert {end.needed for end in found.ends if end.constant == "margin"} != {found.best.needed}
+    assert plan(job(settings={"memory": 1e-3})).ends == ()
+
+
+def test_one_layout_by_itself():
+    alone = plan(job(), layout=Layout(dp=8, zero=1))
+    assert (alone.tried, alone.legal, alone.fitting) == (1, 1, 1)
+    assert alone.best == evaluate(job(), Layout(dp=8, zero=1))
+    refused = plan(job(), layout=Layout(dp=8, sequence_parallel=True))
+    assert not refused.ok and refused.refused[0].rule == "use_seq_parallel needs mp > 1" and refused.text()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +162,10 @@ def test_the_command_line(capsys):
     assert cli.main([*words, "--set", "memory=0.0001", "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
     assert not answer["ok"] and answer["job"]["constants"]["memory"]["source"] == "given"
+    assert cli.main(["plan", "tiny-llama", "--seq", "32", "--layout", "dp4,zero1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["job"]["devices"] == 4
     for wrong in (["plan"], ["plan", "x", "--validate"], [*words, "--set", "peek=1"], [*words, "--device", "x"],
-                  [*words, "--devices", "0"], [*words, "--seq", "99999999"]):  # fmt: skip
+                  [*words, "--devices", "0"], [*words, "--seq", "99999999"], [*words, "--layout", "dp4"],
+                  [*words, "--layout", "x"]):  # fmt: skip
         assert cli.main(wrong) == 2
         capsys.readouterr()

@@ -64,6 +64,17 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class End:
+    """What the best layout comes to with one constant at an end of its range."""
+
+    constant: str
+    value: float
+    tokens_per_second: float
+    needed: float
+    fits: bool
+
+
+@dataclass(frozen=True)
 class Plan(Result):
     """The layouts of a job; every figure is an estimate.
 
@@ -74,6 +85,7 @@ class Plan(Result):
         close: how many of those are within 15 % of the fastest: the estimate cannot tell them apart.
         ranked: the fastest that fit.
         smallest: when none fits, the legal one that needs the least memory.
+        ends: what the best comes to within the ranges of the constants.
         seconds: what the search took.
     """
 
@@ -85,6 +97,7 @@ class Plan(Result):
     refused: tuple[Refused, ...]
     ranked: tuple[Candidate, ...]
     smallest: tuple[Candidate, ...]
+    ends: tuple[End, ...]
     seconds: float
 
     @property
@@ -104,19 +117,16 @@ class Plan(Result):
         if best is None:
             why = f"the smallest needs {_gb(self.smallest[0].needed)}" if self.smallest else "none is legal"
             return f"No layout fits: {where}; {why} of {_gb(job.limit)} a card; {count} ({ESTIMATED})."
+        unsaid = "" if best.expressible == "yes" else " (no YAML says it)"
         return (
-            f"{best.layout}: {best.tokens_per_second:,.0f} tokens/s a card, MFU {best.mfu:.0%}, "
+            f"{best.layout}{unsaid}: {best.tokens_per_second:,.0f} tokens/s a card, MFU {best.mfu:.0%}, "
             f"{_gb(best.needed)} of {_gb(job.limit)} a card; {where}; {count}, {self.fitting:,} fit, "
-            f"{self.close:,} of them within {CLOSE:.0%}, which is what the estimate can tell apart ({ESTIMATED})."
+            f"{self.close:,} of them within {CLOSE:.0%} of the fastest, too near to tell apart ({ESTIMATED})."
         )
 
     def tables(self) -> tuple[Table, ...]:
         shown = self.ranked or self.smallest
-        best = self.best or (shown[0] if shown else None)
-        found = [ranked_table(shown, "Fastest layouts" if self.ranked else "Nothing fits; the smallest"),
-                 memory_table(shown), time_table(shown)]  # fmt: skip
-        chosen = [stage_table(best), settings_table(best)] if best else []
-        return (*(found if shown else []), *chosen, refused_table(self.refused), constants_table(self.job))
+        return (*(self._described(shown) if shown else ()), refused_table(self.refused), constants_table(self.job))
 
     def properties(self) -> tuple[Property, ...]:
         best = self.best
@@ -127,11 +137,18 @@ class Plan(Result):
         job = {name: value for name, value in vars(self.job).items() if name not in ("model", "hardware", "size")}
         job |= {"device": self.job.hardware.device, "parameters": self.job.size.parameters,
                 "model_type": self.job.model.model_type, "constants": plain(self.job.hardware.constants)}  # fmt: skip
-        best = self.best and str(self.best.layout)
-        fields = {name: getattr(self, name) for name in ("tried", "legal", "fitting", "close", "refused", "seconds")}
+        names = ("tried", "legal", "fitting", "close", "refused", "ends", "seconds")
         rows = {name: [as_dict(candidate) for candidate in getattr(self, name)] for name in ("ranked", "smallest")}
-        return {"ok": self.ok, "headline": self.headline(), "note": ESTIMATED, "best": best, "job": job,
-                **plain(fields), **rows}  # fmt: skip
+        return {"ok": self.ok, "headline": self.headline(), "note": ESTIMATED, "job": job,
+                "best": self.best and str(self.best.layout), **plain({name: getattr(self, name) for name in names}),
+                **rows}  # fmt: skip
+
+    def _described(self, shown: tuple[Candidate, ...]) -> tuple[Table, ...]:
+        best = self.best or shown[0]
+        title = "Fastest layouts" if self.ranked else "Nothing fits; the smallest"
+        ends = (ends_table(best, self.ends),) if self.ends else ()
+        return (ranked_table(shown, title), memory_table(shown), time_table(shown), stage_table(best),
+                settings_table(best), *ends)  # fmt: skip
 
 
 def as_dict(candidate: Candidate) -> dict[str, Any]:
@@ -176,6 +193,13 @@ def settings_table(candidate: Candidate) -> Table:
     """The layout in MindSpore Transformers' words."""
     return Table(f"MindSpore Transformers' settings for {candidate.layout}; not run here", ("setting", "value"),
                  [(name, str(value)) for name, value in candidate.settings.items()])  # fmt: skip
+
+
+def ends_table(candidate: Candidate, ends: tuple[End, ...]) -> Table:
+    """How far the answer moves within the ranges of the constants."""
+    rows = [(e.constant, e.value, f"{e.tokens_per_second:,.0f}", f"{e.needed / GB:.1f}", e.fits) for e in ends]
+    return Table(f"{candidate.layout} with one constant at an end of its range",
+                 ("constant", "value", "tokens/s a card", "GB a card", "fits"), rows)  # fmt: skip
 
 
 def refused_table(refused: tuple[Refused, ...]) -> Table:
