@@ -8,9 +8,12 @@ from dataclasses import replace
 import pytest
 
 from mindport import cli
-from mindport.parallel.plan import hardware
+from mindport.parallel.plan import hardware, plan
+from mindport.parallel.plan.constants import read as constants
 from mindport.parallel.plan.published import FILE, read, rows
+from mindport.parallel.plan.result import held_to
 from mindport.parallel.plan.validation import fit, held, splits
+from tests.parallel.plan.models import job
 
 KNOWN = rows("rows")
 
@@ -57,6 +60,16 @@ def test_it_turns_red(validation):
     tight = replace(KNOWN[0], memory=50.0)
     full = replace(validation, fitted=(held(tight, 0.6), *validation.fitted[1:]))
     assert not full.memory_right and not full.ok
+
+
+def test_the_range_that_a_plan_is_held_to_is_that_of_the_rows():
+    ranges = constants()["held_to"]
+    assert ranges["seq"] == [min(row.seq for row in KNOWN), max(row.seq for row in KNOWN)]
+    sizes = [row.job({}).size.parameters for row in KNOWN]
+    assert ranges["parameters"] == pytest.approx([min(sizes), max(sizes)], rel=0.01)
+    assert all(held_to(row.job({})) for row in KNOWN) and not held_to(job())
+    assert "beyond the published rows" in plan(job()).headline()
+    assert "beyond" not in plan(KNOWN[0].job({}), layout=KNOWN[0].layout).headline()
 
 
 def test_every_row_says_where_it_is_from():

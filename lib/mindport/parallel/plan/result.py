@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mindport.mindformers.layout import Layout
+from mindport.parallel.plan.constants import read
 from mindport.parallel.plan.job import Job
 from mindport.parallel.plan.rules import Refused
 from mindport.results import Property, Result, plain
@@ -117,11 +118,12 @@ class Plan(Result):
         if best is None:
             why = f"the smallest needs {_gb(self.smallest[0].needed)}" if self.smallest else "none is legal"
             return f"No layout fits: {where}; {why} of {_gb(job.limit)} a card; {count} ({ESTIMATED})."
+        doubt = "" if held_to(job) else "; a model or length beyond the published rows, where small products are slower"
         unsaid = "" if best.expressible == "yes" else " (no YAML says it)"
         return (
             f"{best.layout}{unsaid}: {best.tokens_per_second:,.0f} tokens/s a card, MFU {best.mfu:.0%}, "
             f"{_gb(best.needed)} of {_gb(job.limit)} a card; {where}; {count}, {self.fitting:,} fit, "
-            f"{self.close:,} of them within {CLOSE:.0%} of the fastest, too near to tell apart ({ESTIMATED})."
+            f"{self.close:,} of them within {CLOSE:.0%} of the fastest, too near to tell apart ({ESTIMATED}{doubt})."
         )
 
     def tables(self) -> tuple[Table, ...]:
@@ -149,6 +151,12 @@ class Plan(Result):
         ends = (ends_table(best, self.ends),) if self.ends else ()
         return (ranked_table(shown, title), memory_table(shown), time_table(shown), stage_table(best),
                 settings_table(best), *ends)  # fmt: skip
+
+
+def held_to(job: Job) -> bool:
+    """Whether the size and the length are among those that published rows test the estimate with."""
+    ranges, found = read()["held_to"], {"parameters": job.size.parameters, "seq": job.seq}
+    return all(low <= found[name] <= high for name, (low, high) in ranges.items())
 
 
 def as_dict(candidate: Candidate) -> dict[str, Any]:
