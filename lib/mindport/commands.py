@@ -156,6 +156,27 @@ def _training(options: argparse.Namespace) -> Any:
     return read_config(options.config, given)
 
 
+def plan(options: argparse.Namespace) -> Result:
+    from mindport.parallel import plan as planner
+
+    if options.validate == (options.path is not None):
+        raise UsageError("name a model, or ask for the validation", do="mindport plan PATH, or plan --validate")
+    if options.validate:
+        return planner.validate()
+    from mindport.config import read_config
+    from mindport.mindformers import parse_layout
+
+    model = read_config(model_path(options.path), tuple(options.allow), options.padded_vocab).model
+    assert model is not None  # or it would have been refused
+    device = planner.hardware(options.device).with_values(planner.parse_settings(options.set))
+    seq = options.seq or min(4096, model.max_position_embeddings)
+    layout = None if options.layout is None else parse_layout(options.layout)
+    devices = options.devices or (layout.devices if layout else 8)
+    job = planner.Job(model, device, devices, seq, options.global_batch, options.dtype, options.host_size,
+                      options.micro_batch)  # fmt: skip
+    return planner.plan(job, options.keep, layout)
+
+
 @dataclass(frozen=True)
 class Command:
     """One line of the table: what to call, what to say, what to accept."""
@@ -168,6 +189,12 @@ class Command:
 
 def _arg(*names: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     return names, options
+
+
+def _positive(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
 
 
 def _seconds(text: str) -> float:
@@ -296,6 +323,23 @@ COMMANDS = {
               "package.module:Name, a live module that is made and called"),
          _arg("--list", **_FLAG, help="show the table of operators; nothing is tried"),
          _arg("--timeout", type=_seconds, default=120.0, metavar="S", help="seconds for a live module")),
+    ),
+    "plan": Command(
+        plan, "rank the ways to lay a training out over cards, by estimates; or hold these to published figures",
+        "mindport plan models/llama --devices 8 --device 910B --seq 4096 --global-batch 256",
+        (_arg("path", nargs="?", metavar="PATH", help=_MODEL_HELP),
+         _arg("--validate", **_FLAG, help="predict published rows, with one constant fitted on half of them"),
+         _arg("--devices", type=_positive, metavar="N", help="cards; default: what the layout has, or 8"),
+         _arg("--layout", metavar="LAYOUT", help="look at this one only: dp4,tp2,zero1,sp,recompute-full,mb8"),
+         _arg("--device", default="910B", metavar="NAME", help="910B (910B1 to 910B4) or 910A"),
+         _arg("--seq", type=_positive, metavar="N", help="tokens of a sample; default: the context, at most 4096"),
+         _arg("--global-batch", type=_positive, default=256, metavar="N", help="samples of an optimizer step"),
+         _arg("--micro-batch", type=_positive, metavar="N", help="samples of a micro-batch; default: tries all"),
+         _arg("--dtype", choices=("bfloat16", "float16", "float32"), default="bfloat16"),
+         _arg("--host-size", type=_positive, default=8, metavar="N", help="cards of a server"),
+         _arg("--keep", type=_positive, default=10, metavar="N", help="layouts to show"),
+         _arg("--set", action="append", default=[], metavar="NAME=X",
+              help="another value of a constant: peak=313e12"), _ALLOW, _PADDED),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",

@@ -152,6 +152,7 @@ def test_refusals_write_nothing(llama: Path, tmp_path: Path) -> None:
         (ConfigError, "no legacy networks", {"schema": "pynative"}),
         (UsageError, "no such schema", {"schema": "eager"}),
         (UsageError, "not a layout", {"layout": "x"}),
+        (UsageError, "dp, tp and pp only", {"layout": "dp2,zero1"}),
         (UsageError, "no such sequence length", {"recipe": Recipe(seq_length=65)}),
         (FileError, "our own names", {"directory": tmp_path / "ours"}),
         (FileError, "not a MindPort directory", {"directory": tmp_path / "hf"}),
@@ -195,7 +196,8 @@ def test_the_command_line(llama: Path, tmp_path: Path, capsys: pytest.CaptureFix
     ]
     assert cli.main([*words, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["layout"] == {"dp": 1, "tp": 2, "pp": 1} and answer["sections"]["recompute_config"]["recompute"]
+    degrees = {name: answer["layout"][name] for name in ("dp", "tp", "pp", "cp")}
+    assert degrees == {"dp": 1, "tp": 2, "pp": 1, "cp": 1} and answer["sections"]["recompute_config"]["recompute"]
     assert yaml.safe_load(out.read_text())["model"]["model_config"]["seq_length"] == 16
     assert cli.main([*words[:4], "--layout", "tp5"]) == 2
     assert "cannot be split" in capsys.readouterr().err

@@ -16,6 +16,8 @@ from tests.config.test_targets import LLAMA
         ("tp4", Layout(1, 4, 1), 4),
         ("pp3,dp2", Layout(2, 1, 3), 6),
         ("dp16,tp8,pp4", Layout(16, 8, 4), 512),
+        ("cp2,zero1,sp,tp2,recompute-full,mb8", Layout(1, 2, 1, 2, 1, True, "full", 8), 4),
+        ("zero0,recompute-none,mb1", Layout(), 1),
     ],
 )
 def test_degrees_in_any_order(text: str, layout: Layout, devices: int) -> None:
@@ -23,7 +25,8 @@ def test_degrees_in_any_order(text: str, layout: Layout, devices: int) -> None:
     assert parse_layout(str(layout)) == layout
 
 
-@pytest.mark.parametrize("text", ["", "dp", "dp0", "dp-1", "dp1.5", "dp1 tp2", "dp1,dp2", "ep2", "dp1,", "dp٢", "2"])
+@pytest.mark.parametrize("text", ["", "dp", "dp0", "dp-1", "dp1.5", "dp1 tp2", "dp1,dp2", "ep2", "dp1,", "dp٢", "2",
+                                  "zero4", "zero٢", "sp,sp", "sp1", "recompute", "recompute-some", "mb0"])  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a layout"):
         parse_layout(text)

@@ -100,6 +100,9 @@ def export(
     check_network(config, target)
     if NAME in manifest.files:
         raise UsageError("the YAML loads safetensors", where=directory, got=NAME, do="convert without --format ckpt")
+    if degrees != Layout(degrees.dp, degrees.tp, degrees.pp):
+        raise UsageError("the YAML is written for degrees of data, tensor and pipeline parallelism", got=degrees,
+                         expected="dp, tp and pp only", do="set the rest in the YAML by hand")  # fmt: skip
     rules = degrees.check(config)
     if schema == "graph":
         sections = graph(directory, config, target, degrees, recipe)

@@ -1,0 +1,1 @@
+"""Several devices: the planner of layouts."""

@@ -1,0 +1,16 @@
+"""The planner: which layout of a training fits and is fastest on cards that are not here. Estimates only."""
+
+from __future__ import annotations
+
+from mindport.parallel.plan.constants import Hardware, hardware, parse_settings
+from mindport.parallel.plan.curves import bubble, memory_by_sequence, scaling, speedup_limit, traffic, zero_memory
+from mindport.parallel.plan.job import Job
+from mindport.parallel.plan.measures import Relief, relief
+from mindport.parallel.plan.planner import evaluate, plan
+from mindport.parallel.plan.result import ESTIMATED, Candidate, Plan
+from mindport.parallel.plan.validation import validate
+from mindport.parallel.plan.validation_result import Validation
+
+__all__ = ["ESTIMATED", "Candidate", "Hardware", "Job", "Plan", "Relief", "Validation", "bubble", "evaluate",
+           "hardware", "memory_by_sequence", "parse_settings", "plan", "relief", "scaling", "speedup_limit", "traffic",
+           "validate", "zero_memory"]  # fmt: skip

@@ -1,0 +1,69 @@
+"""The page of the planner: `python -m mindport.parallel.plan.page > docs/planner.md`; a test holds the two together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from mindport.parallel.plan.constants import Constant, read
+from mindport.parallel.plan.result import ESTIMATED
+from mindport.parallel.plan.rules import RULES
+from mindport.parallel.plan.validation import validate
+from mindport.parallel.plan.validation_result import CLOSE, SHARE, Validation
+from mindport.tables import markdown, show
+
+COMMAND = "python -m mindport.parallel.plan.page > docs/planner.md"
+
+
+def page(validation: Validation) -> str:
+    """The page, as Markdown."""
+    return "\n".join([
+        f"# The planner\n\nWritten by `{COMMAND}`; a test holds it to the code and its data.\n",
+        f"`mindport plan CONFIG --devices N` tries every layout of a training and ranks those that fit. Every figure "
+        f"is {ESTIMATED}. What it is held to are throughputs that others published.\n",
+        f"## Against published rows\n\n{validation.headline()}\n",
+        f"`mindport plan --validate` makes these tables, and fails unless every published layout is said to fit and at "
+        f"least {SHARE:.0%} of the held-out rows, and of all rows, are within {CLOSE:.0%}. The efficiency is fitted on "
+        "every other row, by a rule fixed beforehand; nothing else is fitted, and nothing is set per row. A margin of "
+        f"up to {validation.room:.1%} would leave every row its memory. Everything published ran, so that memory is "
+        "tested from one side only; whether a row would fit without the recomputation that it used is the other side's "
+        "one hint, and no proof.\n",
+        *(f"### {table.title}\n\n{markdown(table.columns, [[show(c) for c in row] for row in table.rows])}"
+          for table in validation.tables()),
+        _LIMITS,
+        f"## Rules\n\nA layout is refused under the first rule that it breaks.\n\n"
+        f"{markdown(('rule', 'refused because'), [(rule.name, rule.reason) for rule in RULES])}",
+        "## Constants\n\n`--set name=value` takes another. Sources conflict; the ranges are theirs, or what is "
+        "plausible where there is none. Where a device has no line of its own, the line without a device holds.\n\n"
+        + markdown(("of", "constant", "value", "range", "unit", "source"), _constants()),
+    ])  # fmt: skip
+
+
+_LIMITS = """## What it leaves out
+
+- Matrix products reach one share of the peak, whatever their size. Small ones are slower than that: every further
+  row of 2,048 tokens a sample is predicted too fast, and so would be narrow shards and long rings of context
+  parallelism.
+- Data loading, compilation, checkpoints, stragglers, contention between servers.
+- Interleaved pipelines (`bubble` counts them, the search does not), experts, offloading.
+- Memory between operators is a margin; two published layouts recompute more than the estimate says that they need.
+- The chip inside a server is assumed: model cards name the server.
+"""
+
+
+def _constants() -> Iterator[tuple[str, ...]]:
+    data = read()
+    for generation, values in data["generations"].items():
+        yield _constant(generation, "efficiency", Constant(**values["efficiency"]))
+    for name, value in data["constants"].items():
+        yield _constant("", name, Constant(**value))
+    for device, own in data["devices"].items():
+        yield from (_constant(device, name, Constant(**v)) for name, v in own.items() if isinstance(v, dict))
+
+
+def _constant(of: str, name: str, c: Constant) -> tuple[str, ...]:
+    return of or "every device", f"`{name}`", f"{c.value:.4g}", f"{c.low:.4g} to {c.high:.4g}", c.unit, c.source
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(validate()))
