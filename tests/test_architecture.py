@@ -25,7 +25,7 @@ ROOMS = (
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "processes", "nursery", "environment", "environment.doctor",
-    "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config_file", "training.data",
+    "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config", "training.data",
     "training.monitor", "tracing", "claims", "coverage", "parallel.plan", "report", "display", "exercises", "notebook",
     "run", "commands", "cli",
 )  # fmt: skip

@@ -145,7 +145,7 @@ def coverage(options: argparse.Namespace) -> Result:
 
 def _training(options: argparse.Namespace) -> Any:
     """The configuration that the command line names, with what it sets."""
-    from mindport.training.config_file import read_config
+    from mindport.training.config import read_config
 
     if options.config is None:
         raise UsageError("name a configuration, or ask for an example",

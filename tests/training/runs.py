@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mindport.sources import corpus, resolve
 from mindport.training import Callback, TrainConfig
-from mindport.training.config_file import read_config
+from mindport.training.config import read_config
 
 STEPS, EVERY, KILLED = 8, 3, 5  # steps, those between checkpoints, and the last one before the end of a process
 SHAPE = {

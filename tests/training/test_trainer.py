@@ -23,7 +23,7 @@ from mindport.results import plain
 from mindport.training import Callback, StopAt, Trainer
 from mindport.training.callbacks import CallbackFailed
 from mindport.training.checkpoint import read_checkpoint
-from mindport.training.config_file import read_config
+from mindport.training.config import read_config
 from mindport.training.monitor import read_metrics
 from mindport.training.run_compare import compare_runs
 from mindport.training.run_directory import MARK, RunDirectory

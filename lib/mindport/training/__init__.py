@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from mindport.training.callbacks import Callback, StopAt
     from mindport.training.checkpoint import read_checkpoint
     from mindport.training.clip import ClipNorm
-    from mindport.training.config import TrainConfig
-    from mindport.training.config_file import read_config, text_of, write_config
+    from mindport.training.config import TrainConfig, read_config, text_of, write_config
     from mindport.training.data import Batch
     from mindport.training.loss_scale import LossScale
     from mindport.training.optimizer import AdamW, is_matrix
@@ -37,8 +36,8 @@ _MODULES = {
     "Constant": "schedule", "Cosine": "schedule", "Linear": "schedule", "LossScale": "loss_scale",
     "Schedule": "schedule", "Stepper": "stepper", "StopAt": "callbacks", "TrainConfig": "config",
     "TrainReport": "train_report", "TrainStep": "step", "Trainer": "trainer", "is_matrix": "optimizer",
-    "open_text": "text", "prepare_text": "text", "read_checkpoint": "checkpoint", "read_config": "config_file",
-    "text_of": "config_file", "write_config": "config_file",
+    "open_text": "text", "prepare_text": "text", "read_checkpoint": "checkpoint", "read_config": "config",
+    "text_of": "config", "write_config": "config",
 }  # fmt: skip
 
 

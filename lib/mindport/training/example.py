@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from mindport import sources
 from mindport.config import ModelConfig
 from mindport.results import Result
-from mindport.training.config import BatchConfig, DataConfig, OptimizerConfig, ScheduleConfig, TrainConfig
-from mindport.training.config_file import text_of
+from mindport.training.config import BatchConfig, DataConfig, OptimizerConfig, ScheduleConfig, TrainConfig, text_of
 from mindport.training.start import described_model
 
 TOKENS, STEPS, WARMUP = 256, 100, 5

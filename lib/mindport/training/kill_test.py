@@ -26,8 +26,7 @@ from mindport import processes
 from mindport.errors import BackendError, MindPortError, UsageError
 from mindport.results import Property, Result, plain, verdict
 from mindport.tables import Table
-from mindport.training.config import TrainConfig
-from mindport.training.config_file import read_config
+from mindport.training.config import TrainConfig, read_config
 from mindport.training.kill_moments import Moment, is_writing, last_step, moments, newest, step_seconds, writer
 from mindport.training.run_compare import Comparison, compare_runs
 from mindport.training.run_directory import RunDirectory

@@ -17,8 +17,7 @@ from mindport.files import read_json, sha256
 from mindport.results import plain
 from mindport.training.checkpoint import About, Checkpoints, Run, Saved, check_belongs
 from mindport.training.checkpoint.checkpoints import BEST
-from mindport.training.config import TrainConfig
-from mindport.training.config_checks import check_model
+from mindport.training.config import TrainConfig, check_model
 from mindport.training.data import Batch, Batches, Position
 from mindport.training.estimate import estimate
 from mindport.training.monitor import (

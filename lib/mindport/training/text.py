@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mindport.training.config import TrainConfig
-from mindport.training.config_checks import check_model
+from mindport.training.config import TrainConfig, check_model
 from mindport.training.data import DataReport, Prepared, open_data, prepare
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model, tokenizer_of

@@ -22,8 +22,7 @@ from mindport.files import write_json
 from mindport.results import plain
 from mindport.training.callbacks import Callback, CallbackFailed, Callbacks
 from mindport.training.checkpoint import Snapshot
-from mindport.training.config import TrainConfig
-from mindport.training.config_file import complete, write_config
+from mindport.training.config import TrainConfig, complete, write_config
 from mindport.training.data.batch import Batch
 from mindport.training.interrupt import Wish, wishes
 from mindport.training.monitor import Alarm, Evaluation, Sink, evaluate, read_metrics

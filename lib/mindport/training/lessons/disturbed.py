@@ -11,8 +11,7 @@ from mindspore import Tensor, ops
 
 from mindport import sources
 from mindport.training.callbacks import Callback
-from mindport.training.config import BatchConfig, CheckpointConfig, TrainConfig
-from mindport.training.config_file import write_config
+from mindport.training.config import BatchConfig, CheckpointConfig, TrainConfig, write_config
 from mindport.training.kill_test import KillReport, kill_test
 from mindport.training.lessons.laboratory import lesson_config
 from mindport.training.train_report import TrainReport

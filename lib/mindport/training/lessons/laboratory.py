@@ -18,8 +18,8 @@ from mindport.training.config import (
     OptimizerConfig,
     ScheduleConfig,
     TrainConfig,
+    override,
 )
-from mindport.training.config_file import override
 from mindport.training.data import Batch, Prepared
 from mindport.training.data.chat import has_template
 from mindport.training.run_directory import RunDirectory

@@ -14,17 +14,20 @@ from hypothesis import strategies as st
 
 from mindport.errors import ConfigError, FileError
 from mindport.sources import corpus
-from mindport.training import config_file
-from mindport.training.config import DataConfig, MonitorConfig, ScheduleConfig, TrainConfig
-from mindport.training.config_checks import check_model
-from mindport.training.config_file import (
+from mindport.training.config import (
+    DataConfig,
+    MonitorConfig,
+    ScheduleConfig,
+    TrainConfig,
+    check_model,
     complete,
     override,
     read_config,
     text_of,
     write_config,
 )  # fmt: skip
-from mindport.training.config_values import Field, fields, from_dict, leaves, to_dict, with_value
+from mindport.training.config.fields import Field, fields, from_dict, leaves, to_dict, with_value
+from mindport.training.config.file import PATHS
 from mindport.training.example import example
 from mindport.training.start import described_model
 
@@ -51,7 +54,7 @@ TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 def values(path: str) -> st.SearchStrategy[Any]:
     """Values of a field within its range; of a path, what is one already."""
     field, words = field_of(path), TEXT
-    if path in config_file.PATHS:
+    if path in PATHS:
         words = TEXT.map(lambda text: str(Path("/", text.replace("/", "").replace(".", "") or "a").resolve()))
     low, high = (x if x is not None else d for x, d in ((field.range.at_least, -9), (field.range.below, 999)))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from mindport.errors import ConfigError
-from mindport.training.ranges import FINITE, Range
+from mindport.training.config.ranges import FINITE, Range
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A training in one plain file: what is trained, on what, how, and what is left behind.
 
 Every field has a default and, in its annotation, a reason; `write_config` puts that beside the value. Numbers have the
-range there, too, in which they make sense; `config_file` holds a file to it.
+range there, too, in which they make sense; `file` holds a file to it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from mindport.training.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SEED, SHARE, Range
+from mindport.training.config.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SEED, SHARE, Range
 
 Start = Literal["pretrained", "scratch"]
 Mode = Literal["graph", "pynative"]

@@ -17,10 +17,9 @@ import yaml
 from mindport import sources
 from mindport.errors import ConfigError
 from mindport.files import write_text
-from mindport.training import strict_yaml
-from mindport.training.config import TrainConfig
-from mindport.training.config_checks import check
-from mindport.training.config_values import (
+from mindport.training.config import strict_yaml
+from mindport.training.config.checks import check
+from mindport.training.config.fields import (
     Field,
     field_at,
     fields,
@@ -30,6 +29,7 @@ from mindport.training.config_values import (
     value_of,
     with_value,
 )  # fmt: skip
+from mindport.training.config.train_config import TrainConfig
 
 PATHS = ("model", "out", "data.train", "data.held_out", "data.directory")
 TEXTS = ("data.train", "data.held_out")

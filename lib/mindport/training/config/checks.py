@@ -6,8 +6,8 @@ from typing import NoReturn
 
 from mindport.config import ModelConfig
 from mindport.errors import ConfigError
-from mindport.training.config import TrainConfig
-from mindport.training.config_values import within
+from mindport.training.config.fields import within
+from mindport.training.config.train_config import TrainConfig
 
 
 def check(config: TrainConfig, where: str) -> None:
