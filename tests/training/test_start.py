@@ -1,10 +1,8 @@
-"""What surrounds the loop: the model that is found, what a training takes, signals, the moments of kills."""
+"""What surrounds the loop: the model that is found, what a training takes, signals."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import random
 import shutil
 import signal
 import threading
@@ -21,10 +19,6 @@ from mindport.training import StopAt, estimate
 from mindport.training.callbacks import Callbacks
 from mindport.training.config import BatchConfig, CheckpointConfig, TrainConfig
 from mindport.training.interrupt import wishes
-from mindport.training.kill_moments import is_writing, last_step, moments, newest, writer
-from mindport.training.kill_test import kill_test
-from mindport.training.monitor import JsonLines
-from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model, start_model
 from mindport.weights import load
 from tests.training.runs import write
@@ -117,46 +111,3 @@ def test_a_callback_that_makes_no_sense_stops(numbers):
         StopAt(**numbers)
     with pytest.raises(UsageError, match="StopAt"):
         Callbacks([StopAt])  # the class, not an instance
-
-
-def test_the_moments_of_kills_follow_from_the_seed():
-    named = [[moment.aimed for moment in moments(20, 60, 5.0, 0.1, random.Random(seed))] for seed in (0, 0, 1)]
-    assert named[0] == named[1] != named[2] and len(named[0]) == 20
-    kinds = [name.split()[0] for name in named[0]]
-    assert [kinds.count(kind) for kind in ("the", "step", "a")] == [6, 10, 4]  # the text and the start; steps; writes
-    assert len(moments(1, 60, 5.0, 0.1, random.Random(0))) == 1
-
-
-def test_a_moment_is_seen_in_the_directory(tmp_path):
-    run = RunDirectory(tmp_path)
-    assert (last_step(run), newest(run), is_writing(run)) == (0, 0, False)
-    lines = [json.dumps({"event": event, "step": step}) for event, step in (("step", 3), ("pace", 9), ("step", 4))]
-    run.metrics.write_text("\n".join(lines) + '\n{"event": "step", "st', "utf-8")
-    for name in ("step-00000003", "step-00000006", ".step-00000009.x.part", ".step-00000001.x.removed"):
-        (run.checkpoints / name).mkdir(parents=True)
-    assert (last_step(run), newest(run), is_writing(run)) == (4, 6, True)
-    stepping, writing, starting = (
-        next(m for m in moments(20, 8, 99.0, 0.3, random.Random(0)) if m.aimed.startswith(kind))
-        for kind in ("step", "a write", "the start")
-    )
-    assert not starting.has_come(run, 0.1, True) and starting.has_come(run, 99.0, False)
-    assert not writing.has_come(run, 9.0, False) and writing.has_come(run, 9.0, True)
-    assert not stepping.has_come(run, 9.0, False) and not stepping.has_come(
-        run, 9.0, True
-    )  # step 4 is of an earlier one
-    with run.metrics.open("a", encoding="utf-8") as file:
-        file.write('\n{"event": "step", "step": 5}\n')
-    assert not stepping.has_come(run, 9.0, True) and stepping.has_come(run, 9.5, True)
-    assert starting.has_come(run, 0.1, True)  # the first step is the end of the start
-    inode = writer(run)
-    JsonLines(run.metrics).close()  # as each process begins
-    assert writer(run) != inode and writer(RunDirectory(tmp_path / "x")) == 0
-
-
-def test_a_kill_test_that_could_show_nothing_is_refused(tmp_path):
-    path = write(tmp_path / "t")
-    with pytest.raises(UsageError, match="nothing could be resumed"):
-        kill_test(path, tmp_path / "kills", settings=["checkpoints.every=0"])
-    (tmp_path / "kills" / "killed" / "checkpoints").mkdir(parents=True)
-    with pytest.raises(FileError, match="checkpoints"):
-        kill_test(path, tmp_path / "kills")

@@ -24,8 +24,8 @@ from mindport.training import Callback, StopAt, Trainer
 from mindport.training.callbacks import CallbackFailed
 from mindport.training.checkpoint import read_checkpoint
 from mindport.training.config import read_config
+from mindport.training.kill_test import compare_runs
 from mindport.training.monitor import read_metrics
-from mindport.training.run_compare import compare_runs
 from mindport.training.run_directory import MARK, RunDirectory
 from tests.training.runs import EVERY, KILLED, STEPS, Diary, Kill, Killed, config, write
 

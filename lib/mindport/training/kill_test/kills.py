@@ -1,15 +1,7 @@
-"""Kill a training again and again, resume it each time, and hold the result to one that was never interrupted.
-
-    python -m mindport.training.kill_test CONFIG [--times 20] [--seed 0] [--out DIR] [--set KEY=VALUE] [--json]
-
-Each training is a process of its own, and is killed with SIGKILL, which no process can catch. The moments are drawn by
-the seed: as the text is tokenised; between the start and the first step, where the model is read and compiled; in a
-step; while a checkpoint is written. What is compared is every number of every step, and every array at the end.
-"""
+"""The undisturbed run, the kills, and what they show."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import signal
@@ -23,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mindport import processes
-from mindport.errors import BackendError, MindPortError, UsageError
-from mindport.results import Property, Result, plain, verdict
+from mindport.errors import BackendError, UsageError
+from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.training.config import TrainConfig, read_config
-from mindport.training.kill_moments import Moment, is_writing, last_step, moments, newest, step_seconds, writer
-from mindport.training.run_compare import Comparison, compare_runs
+from mindport.training.kill_test.comparison import Comparison, compare_runs
+from mindport.training.kill_test.moments import Moment, is_writing, last_step, moments, newest, step_seconds, writer
 from mindport.training.run_directory import RunDirectory
 
 POLL = 0.002  # seconds
@@ -186,28 +178,3 @@ def _kill(config: Path | str, settings: Sequence[str], run: RunDirectory, moment
         process.wait()
     torn = writer(run) != earlier and is_writing(run)
     return Kill(moment.aimed, lived, last_step(run), newest(run), torn, hit)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; see the module's head."""
-    parser = argparse.ArgumentParser(prog="python -m mindport.training.kill_test", description=__doc__.split("\n")[0])
-    parser.add_argument("config", type=Path)
-    parser.add_argument("--times", type=int, default=20, help="kills")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--out", type=Path, help="keep both runs here")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of mindport train")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    options = parser.parse_args(arguments)
-    try:
-        with tempfile.TemporaryDirectory(prefix="mindport-kills-") as aside:
-            report = kill_test(options.config, options.out or Path(aside), times=options.times, seed=options.seed,
-                               settings=options.set, say=lambda text: print(text, file=sys.stderr))  # fmt: skip
-    except MindPortError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(json.dumps(plain(report.as_dict())) if options.json else report.text())
-    return report.exit_code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
