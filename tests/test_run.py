@@ -201,7 +201,7 @@ def test_two_runs_do_not_write_the_same_directory(place):
     (place / "out").mkdir()
     with (place / "out" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(FileError, match="another run"):
+        with pytest.raises(UsageError, match="another run"):
             start(place)
     assert start(place)[0].ok
 
@@ -249,7 +249,7 @@ def test_an_unknown_kernel_is_named(place):
 
 def test_little_memory_is_said_beforehand(place, monkeypatch):
     add(place, "00_environment_check")
-    monkeypatch.setattr(runner, "_free_memory", lambda: 2**30)
+    monkeypatch.setattr(runner, "available_memory", lambda: 2**30)
     assert "warning: this may take 2.0 GiB" in start(place)[1][0]
 
 

@@ -17,12 +17,13 @@ import json
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindport.errors import FileError
+from mindport.errors import FileError, UsageError
 
 MARK = ".mindport-part"  # on which machine, and by which process
 _DO = {
@@ -108,6 +109,33 @@ def remove_free(part: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+@contextlib.contextmanager
+def locked(path: Path, busy: str, do: str) -> Iterator[None]:
+    """Hold a file for the time of the block, and say in it who does; the system lets go when the process ends.
+
+    Where the disk knows no locks nobody is kept away, and stderr is told.
+
+    Args:
+        path: the file; it is made with its directory.
+        busy: what is wrong where another process holds it.
+        do: what to do then.
+
+    Raises:
+        UsageError: another process holds it.
+        FileError: it cannot be made.
+    """
+    with _write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        _lock(descriptor, path, busy, do)
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def check_replaceable(path: Path, mark: str) -> None:
@@ -206,6 +234,17 @@ def _held(part: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path, busy: str, do: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 200).decode(errors="replace").strip()
+        raise UsageError(busy, where=path.parent, got=holder, do=do) from None
+    except OSError as error:
+        print(f"{path.parent}: this disk knows no locks ({error}): nothing keeps a second process away",
+              file=sys.stderr)  # fmt: skip
 
 
 def _is_ours(part: Path) -> bool:

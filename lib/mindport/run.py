@@ -19,8 +19,9 @@ from typing import Literal
 
 import mindport
 from mindport import notebook, sources
+from mindport.environment.system import available_memory
 from mindport.errors import FileError, MindPortError, NotebookError, UsageError
-from mindport.files import write_json
+from mindport.files import locked, write_json
 from mindport.report import Report, gather, write_report
 from mindport.report.card import RUN
 from mindport.report.step import COMMAND_VARIABLE
@@ -122,13 +123,14 @@ def run(
         allow: unknown keys of config.json that you know to be harmless.
 
     Raises:
-        UsageError: the arguments make no sense together.
-        FileError: the model or the notebooks are missing, or another run is writing to `out`.
+        UsageError: the arguments make no sense together, or another run is writing to `out`.
+        FileError: the model or the notebooks are missing.
         NotebookError: a notebook stopped; the report is written all the same.
     """
     plan = _plan(model, size, only, out, kernel, notebooks or notebooks_directory(), allow)
     directory = _directory(plan.model, progress)  # before anything is written: a name may be mistyped
-    with _alone(plan.out), _announced(plan.command):
+    alone = locked(plan.out / ".lock", "another run is writing here", "wait for it, or name another --out")
+    with alone, _announced(plan.command):
         _warn_about_memory(directory, progress)
         _forget(plan)
         gather(plan.out)  # a damaged record of another step is said now, not after an hour
@@ -244,32 +246,9 @@ def _reason(error: BaseException) -> str:
 
 def _warn_about_memory(directory: Path, progress: Say) -> None:
     weights = sum(path.stat().st_size for pattern in ("*.safetensors", "*.bin") for path in directory.glob(pattern))
-    needed, free = FRAMEWORKS + COPIES * weights, _free_memory()
+    needed, free = FRAMEWORKS + COPIES * weights, available_memory()
     if free is not None and needed > free:
         progress(f"warning: this may take {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free")
-
-
-def _free_memory() -> int | None:
-    """Bytes that a new process can have, where the system says so."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), None)
-
-
-@contextlib.contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Hold the directory of the run; the system frees it when the process ends, however it ends."""
-    import fcntl
-
-    out.mkdir(parents=True, exist_ok=True)
-    with open(out / ".lock", "w", encoding="ascii") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileError("another run is writing here", where=out, do="wait for it, or name another --out") from None
-        yield
 
 
 @contextlib.contextmanager

@@ -75,7 +75,7 @@ def test_the_estimate_counts_what_is_kept(monkeypatch):
     assert (more.weights, more.activations) == (20 * count, 2 * plain.activations)
     assert more.step_flops == pytest.approx(6 * plain.step_flops)
     assert estimate.estimate(dataclasses.replace(config, recompute=True), model).activations < plain.activations
-    monkeypatch.setattr(estimate, "_free", lambda: plain.bytes - 1)
+    monkeypatch.setattr(estimate, "available_memory", lambda: plain.bytes - 1)
     assert "MORE THAN THERE IS" in estimate.estimate(config, model).text() and "MORE" not in plain.text()
     assert dataclasses.replace(plain, step_flops=1e9).time(90, 1.0).startswith("time: at least 1:30 for 90 steps")
     assert plain.time(90, None) == ""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 from mindport.config import ModelConfig, schema
+from mindport.environment.system import available_memory
 from mindport.measure.flops import step_flops
 from mindport.training.config import TrainConfig
 
 FLOAT = 4  # bytes
-MEMINFO = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Estimate:
         weights: bytes of what is kept for each parameter.
         activations: bytes of what the backward pass needs, about.
         checkpoint: bytes of the copy that a thread writes from.
-        free: bytes that this machine has left; None where it does not say.
+        free: bytes that this machine, or its container, has left; None where it does not say.
         step_flops: of one step, all passes of it.
     """
 
@@ -75,7 +74,7 @@ def estimate(config: TrainConfig, model: ModelConfig) -> Estimate:
         weights=kept * FLOAT * parameters,
         activations=FLOAT * rows * tokens * _numbers_of_a_token(config, model),
         checkpoint=3 * FLOAT * parameters if config.checkpoints.asynchronous else 0,
-        free=_free(),
+        free=available_memory(),
         step_flops=config.batch.accumulate * step_flops(model, rows, tokens),
     )
 
@@ -89,13 +88,6 @@ def _numbers_of_a_token(config: TrainConfig, model: ModelConfig) -> int:
     layers = model.num_hidden_layers
     kept = layer + layers * width if config.recompute else layers * layer
     return kept + 2 * model.vocab_rows
-
-
-def _free() -> int | None:
-    if not MEMINFO.is_file():
-        return None
-    lines = dict(line.split(":", 1) for line in MEMINFO.read_text(encoding="ascii").splitlines())
-    return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
 
 
 def _gb(size: int) -> str:

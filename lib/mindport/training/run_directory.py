@@ -15,15 +15,11 @@ out/
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shutil
-import socket
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from mindport.errors import FileError, UsageError, some
+from mindport.files import locked
 
 MARK = ".mindport-run"
 BEFORE = ("model", "data")  # there before the first step, `mindport prepare` may have left them
@@ -74,30 +70,11 @@ class RunDirectory:
             else:
                 path.unlink(missing_ok=True)
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the directory for the time of the block; the system lets go when the process ends, however it does.
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """Hold the directory for the time of the block.
 
         Raises:
             UsageError: another training holds it.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / MARK, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            self._lock(descriptor)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _lock(self, descriptor: int) -> None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError("another training writes to this directory", where=self.path,
-                             got=os.read(descriptor, 200).decode(errors="replace").strip(),
-                             do="wait for it, or name another place: --out DIR") from None  # fmt: skip
-        except OSError as error:
-            print(f"{self.path}: this disk knows no locks ({error}): nothing keeps a second training away",
-                  file=sys.stderr)  # fmt: skip
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        return locked(self.path / MARK, "another training writes to this directory",
+                      "wait for it, or name another place: --out DIR")  # fmt: skip

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from mindport import sources
 from mindport.errors import BackendError, FileError, UsageError
-from mindport.files import sha256
+from mindport.files import locked, sha256
 from mindport.processes import environment
 from mindport.training.config import DataConfig
 from mindport.training.data import files, pool, prepare
@@ -266,7 +266,5 @@ def test_a_process_that_ends_is_said(write, made, monkeypatch):
 
 
 def test_one_process_at_a_time_prepares_in_a_directory(write, made, tmp_path):
-    from mindport.training.data.prepare import _held
-
-    with _held(tmp_path / "rows"), pytest.raises(UsageError, match="another process"):
+    with locked(tmp_path / "rows" / ".lock", "busy", "wait"), pytest.raises(UsageError, match="another process"):
         made(train=[write("a.jsonl", documents(4))])

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import os
 import shutil
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindport.errors import FileError, UsageError, some
-from mindport.files import flush, sha256, umask
+from mindport.errors import FileError, some
+from mindport.files import flush, locked, sha256, umask
 from mindport.machine import versions
 from mindport.training.config import DataConfig
 from mindport.training.data import pool
@@ -188,25 +184,9 @@ def _check_free(out: Path) -> None:
                         do="name another one: data.directory")  # fmt: skip
 
 
-@contextlib.contextmanager
-def _held(out: Path) -> Iterator[None]:
-    """Hold the directory for the time of the block; the system lets go when the process ends, however it does."""
+def _held(out: Path) -> contextlib.AbstractContextManager[None]:
+    """Hold the directory for the time of the block."""
     if out.exists() and not out.is_dir():
         raise FileError("the rows' directory is a file", where=out, do="name another one: data.directory")
-    out.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        _lock(descriptor, out)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, out: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UsageError("another process prepares text in this directory", where=out,
-                         do="wait for it, or name another place: data.directory") from None  # fmt: skip
-    except OSError as error:
-        print(f"{out}: this disk knows no locks ({error}): nothing keeps a second process away", file=sys.stderr)
+    return locked(out / LOCK, "another process prepares text in this directory",
+                  "wait for it, or name another place: data.directory")  # fmt: skip
