@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mindport.display.plots import DENSE, PALETTE, _dress
+from mindport.display.plots import DENSE, PALETTE, dress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +82,7 @@ class LivePlot:
 
 def _loss(axes: Axes, steps: Sequence[StepRecord], held_out: Sequence[Evaluation]) -> None:
     losses = [record.loss for record in steps]
-    _dress(axes, "loss", "step", "nats a token", log=False)
+    dress(axes, "loss", "step", "nats a token", log=False)
     _curve(axes, [record.step for record in steps], losses, "training")
     if held_out:
         axes.plot([e.step for e in held_out], [e.loss for e in held_out], color=PALETTE[1], marker="o", markersize=5,
@@ -94,14 +94,14 @@ def _loss(axes: Axes, steps: Sequence[StepRecord], held_out: Sequence[Evaluation
 
 def _norm(axes: Axes, steps: Sequence[StepRecord]) -> None:
     norms = [record.norm for record in steps]
-    _dress(axes, "norm of the gradients", "step", "before clipping", log=any(norm > 0 for norm in norms))
+    dress(axes, "norm of the gradients", "step", "before clipping", log=any(norm > 0 for norm in norms))
     _small(axes)
     _curve(axes, [record.step for record in steps], norms, "")
     _say(axes, norms, "not finite")
 
 
 def _lr(axes: Axes, steps: Sequence[StepRecord]) -> None:
-    _dress(axes, "learning rate", "step", "", log=False)
+    dress(axes, "learning rate", "step", "", log=False)
     _small(axes)
     axes.plot([record.step for record in steps], [record.lr for record in steps], color=PALETTE[0], linewidth=1.6)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
@@ -109,7 +109,7 @@ def _lr(axes: Axes, steps: Sequence[StepRecord]) -> None:
 
 def _speed(axes: Axes, steps: Sequence[StepRecord]) -> None:
     rates = [_rate(record) for record in steps]
-    _dress(axes, "speed", "step", "tokens/s", log=False)
+    dress(axes, "speed", "step", "tokens/s", log=False)
     _small(axes)
     _curve(axes, [record.step for record in steps], rates, "")
     axes.set_ylim(bottom=0)

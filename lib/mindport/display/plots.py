@@ -111,11 +111,11 @@ def _two_courses(
     figure = Plot()
     figure.set_size_inches(7.5, 5.4)
     above, below = figure.subplots(2, sharex=True)
-    _dress(above, "loss at each step", "", "loss in nats", log=False)
+    dress(above, "loss at each step", "", "loss in nats", log=False)
     _draw(above, losses, {}, log=False)
     above.lines[1].set(linestyle=":", linewidth=3, marker="")  # both are seen where they lie on each other
     _legend(above)
-    _dress(below, "difference of the losses", "step", "nats", log=True)
+    dress(below, "difference of the losses", "step", "nats", log=True)
     _draw(below, apart, {"ours from torch": limits}, log=True)
     return figure
 
@@ -147,11 +147,12 @@ def _start(title: str, x: str, y: str, log: bool) -> tuple[Figure, Axes]:
 
     figure = Plot()
     axes = figure.subplots()
-    _dress(axes, title, x, y, log)
+    dress(axes, title, x, y, log)
     return figure, axes
 
 
-def _dress(axes: Axes, title: str, x: str, y: str, log: bool) -> None:
+def dress(axes: Axes, title: str, x: str, y: str, log: bool) -> None:
+    """Title, labels, grid and scale as all plots have them."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
