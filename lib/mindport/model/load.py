@@ -13,13 +13,12 @@ from mindport.config import ModelConfig
 from mindport.config.schema import shapes
 from mindport.errors import MappingError, UsageError, some
 from mindport.model.dropout import with_dropout
+from mindport.model.execution import MODES
 from mindport.model.gpt import GPT
 from mindport.model.parameters import Source
 from mindport.model.precision import Precision, check_device
 from mindport.weights import load
 from mindport.weights.manifest import read_manifest
-
-MODES = {"pynative": ms.PYNATIVE_MODE, "graph": ms.GRAPH_MODE}
 
 
 def load_model(

@@ -112,10 +112,12 @@ def assemble(
     Raises:
         MindPortError: something does not fit.
     """
+    from mindport.model.execution import execution
+
     check_model(config, described_model(config)[1], config.out)
     precision, say = _precision(config), say_nothing if quiet else say_aloud
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_execution(config.mode))
+        stack.enter_context(execution(config.mode))
         text = open_text(config)
         start = start_model(config, directory.model, say)
         checkpoints = stack.enter_context(_checkpoints(config, directory, start))
@@ -153,21 +155,6 @@ def _device() -> str:
     import mindspore as ms
 
     return ms.get_context("device_target")
-
-
-@contextlib.contextmanager
-def _execution(mode: str) -> Iterator[None]:
-    """MindSpore's mode for the time of the block."""
-    import mindspore as ms
-
-    from mindport.model.load import MODES
-
-    before = ms.get_context("mode")
-    ms.set_context(mode=MODES[mode])
-    try:
-        yield
-    finally:
-        ms.set_context(mode=before)
 
 
 def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel) -> Checkpoints:

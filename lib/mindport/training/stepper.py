@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import mindspore as ms
 import numpy as np
@@ -13,6 +12,7 @@ from mindspore import Parameter, Tensor, nn
 
 from mindport.errors import UsageError
 from mindport.model import GPT, NextTokenLoss
+from mindport.model.execution import execution
 from mindport.training import build
 from mindport.training.accumulate import AccumulatedStep
 from mindport.training.compiles import Compiles
@@ -21,8 +21,6 @@ from mindport.training.data.batch import Batch
 from mindport.training.record import StepRecord
 from mindport.training.state import put_back
 from mindport.training.step import TrainStep
-
-MODES = {"graph": ms.GRAPH_MODE, "pynative": ms.PYNATIVE_MODE}
 
 
 class Stepper:
@@ -46,7 +44,7 @@ class Stepper:
 
     def __init__(self, model: GPT, config: TrainConfig, *, reduce: nn.Cell | None = None) -> None:
         self.model, self.config, self.taken = model, config, 0
-        self.mode, self.rows, self.lengths = MODES[config.mode], config.batch.rows, _lengths(config)
+        self.rows, self.lengths = config.batch.rows, _lengths(config)
         self.optimizer = build.optimizer(model.trainable_params(), config.optimizer)
         self.scaling, self.counter = build.loss_scale(config.precision), model.counter
         self.one = TrainStep(
@@ -57,7 +55,7 @@ class Stepper:
         self.held_out = NextTokenLoss(model)
         cells: list[nn.Cell] = [self.one] if self.many is None else [self.many.add, self.many.move]
         self.compiles = Compiles([*cells, self.held_out])
-        if self.mode == ms.GRAPH_MODE and len(self.lengths) == 1:
+        if config.mode == "graph" and len(self.lengths) == 1:
             declared = Tensor(shape=[self.rows, *self.lengths], dtype=ms.int32)
             cells[0].set_inputs(declared, declared)  # whoever calls the cell itself gets no second graph either
 
@@ -75,7 +73,7 @@ class Stepper:
         if not self.model.training:  # whoever evaluated has left it so; no graph would notice, PyNative would
             self.model.set_train()
         began, before, scale = time.perf_counter(), self.compiles.total, self.loss_scale
-        with self._mode(), self.compiles.watch(("step", batch.ids.shape) for batch in batches):
+        with execution(self.config.mode), self.compiles.watch(("step", batch.ids.shape) for batch in batches):
             loss, norm, lr = self._learn([batch for batch in batches if batch.counted])
         self.taken += 1
         return StepRecord(
@@ -90,7 +88,7 @@ class Stepper:
         NaN where no token counts. A batch may have any shape, and each is a graph to compile.
         """
         training = self.model.training
-        with self._mode(), self.compiles.watch([("held out", batch.ids.shape)]):
+        with execution(self.config.mode), self.compiles.watch([("held out", batch.ids.shape)]):
             self.model.set_train(False)
             try:
                 return float(self.held_out(*_tensors(batch)).asnumpy()), batch.counted
@@ -124,7 +122,7 @@ class Stepper:
         Raises:
             MappingError: names, shapes or dtypes are not this training's; nothing was changed.
         """
-        with self._mode():
+        with execution(self.config.mode):
             put_back(self.state(), values)
         self.taken = int(values["adam.step"]) if step is None else step
 
@@ -145,18 +143,6 @@ class Stepper:
                 raise UsageError("a batch is not of a shape that the configuration names", got=(rows, length),
                                  expected=f"{self.rows} rows of {' or '.join(map(str, self.lengths))} tokens",
                                  do="prepare the data with this configuration: each shape is a graph")  # fmt: skip
-
-    @contextlib.contextmanager
-    def _mode(self) -> Iterator[None]:
-        """MindSpore is in the configuration's mode in the block."""
-        before = ms.get_context("mode")
-        if before != self.mode:
-            ms.set_context(mode=self.mode)
-        try:
-            yield
-        finally:
-            if before != self.mode:
-                ms.set_context(mode=before)
 
 
 def _tensors(batch: Batch) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ from mindspore import Tensor
 from mindport.config import ModelConfig, from_dict
 from mindport.errors import BackendError
 from mindport.model import GPT, NextTokenLoss, kernels
+from mindport.model.execution import MODES
 from mindport.model.kernels.attention import Reference
 from mindport.training import AccumulatedStep, AdamW, TrainStep
 from mindport.training.clip import EPS
@@ -27,7 +28,6 @@ from mindport.tuning.contestant import Built
 from mindport.tuning.ours import training_step
 from mindport.tuning.study import KERNELS
 
-MODES = {"graph": ms.GRAPH_MODE, "pynative": ms.PYNATIVE_MODE}
 NO_GRADIENT = "attn.k.bias"
 TIED = ("head.weight", "embed.weight")
 SAMPLE = 4096  # values of each gradient that are kept for the comparison
