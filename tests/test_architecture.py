@@ -18,16 +18,16 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A room may import the rooms before it.
 ROOMS = (
-    "errors", "files", "tables", "results", "machine", "places", "processes", "nursery", "environment", "sources",
+    "errors", "files", "tables", "results", "machine", "places", "processes", "fork_server", "environment", "sources",
     "config", "weights", "mindformers", "model", "measure", "training", "parity", "tracing", "claims", "coverage",
     "debug", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run", "commands", "cli",
     "__main__",
 )  # fmt: skip
 LIGHT = (
-    "", "errors", "files", "tables", "results", "machine", "processes", "nursery", "environment", "environment.doctor",
-    "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config", "training.data",
-    "training.monitor", "tracing", "claims", "coverage", "parallel.plan", "report", "display", "exercises", "notebook",
-    "run", "commands", "cli",
+    "", "errors", "files", "tables", "results", "machine", "processes", "fork_server", "environment",
+    "environment.doctor", "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config",
+    "training.data", "training.monitor", "tracing", "claims", "coverage", "parallel.plan", "report", "display",
+    "exercises", "notebook", "run", "commands", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "parallel/", "tuning/", "deploy/")

@@ -16,7 +16,7 @@ from mindport.parity.curves import Course
 from mindport.parity.rows import Row
 from mindport.parity.steps import StepRow
 from mindport.training.monitor import Alarm, Evaluation
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 from tests.results_for_tests import Answer
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mindport.errors import MappingError, UsageError
 from mindport.model import NextTokenLoss, Precision
-from mindport.training.compiles import Recompiled
+from mindport.training.compile_counter import Recompiled
 from mindport.training.config import PrecisionConfig
 from mindport.training.data.batch import IGNORED, Batch
 from mindport.training.state import put_back

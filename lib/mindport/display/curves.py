@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from mindport.training.monitor.events import Alarm, Evaluation, Event
-    from mindport.training.record import StepRecord
+    from mindport.training.step_record import StepRecord
 
 ALARM = "#a40e26"
 PAUSE, SHARE = 2.0, 0.05  # seconds between two drawings at least; of the time, that drawing may take
@@ -31,7 +31,7 @@ def plot_curves(events: Iterable[Event]) -> Figure:
     """
     from mindport.display.figure import Plot
     from mindport.training.monitor.events import Alarm, Evaluation
-    from mindport.training.record import StepRecord
+    from mindport.training.step_record import StepRecord
 
     events = list(events)
     steps, held_out, alarms = ([e for e in events if isinstance(e, kind)] for kind in (StepRecord, Evaluation, Alarm))

@@ -37,9 +37,9 @@ from mindport.training.config import TrainConfig
 from mindport.training.data.batch import Batch
 from mindport.training.monitor import Evaluation
 from mindport.training.parts import Arrays
-from mindport.training.record import StepRecord
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model
+from mindport.training.step_record import StepRecord
 from mindport.training.train_report import TrainReport
 from mindport.training.trainer import Trainer
 from mindport.weights import convert

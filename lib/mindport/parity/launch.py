@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mindport.config import read_config
 from mindport.errors import BackendError
-from mindport.nursery import start
+from mindport.fork_server import start
 from mindport.processes import ending, environment
 
 NEEDED = ("torch", "transformers")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mindport.errors import MindPortError, UsageError
 from mindport.training.data.batch import Batch
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 if TYPE_CHECKING:  # the trainer imports this file
     from mindport.training.trainer import Trainer

@@ -34,9 +34,9 @@ from mindport.training.monitor import (
     read_metrics,
     terminal,
 )  # fmt: skip
-from mindport.training.record import StepRecord
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import Say, StartModel, described_model, start_model
+from mindport.training.step_record import StepRecord
 from mindport.training.text import open_text
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from mindport.model import GPT, NextTokenLoss
 from mindport.model.execution import execution
 from mindport.training import build
 from mindport.training.accumulate import AccumulatedStep
-from mindport.training.compiles import Compiles
+from mindport.training.compile_counter import CompileCounter
 from mindport.training.config import TrainConfig
 from mindport.training.data.batch import Batch
-from mindport.training.record import StepRecord
 from mindport.training.state import put_back
 from mindport.training.step import TrainStep
+from mindport.training.step_record import StepRecord
 
 
 class Stepper:
@@ -54,7 +54,7 @@ class Stepper:
         self.many = None if config.batch.accumulate == 1 else AccumulatedStep(self.one, _unit(config))
         self.held_out = NextTokenLoss(model)
         cells: list[nn.Cell] = [self.one] if self.many is None else [self.many.add, self.many.move]
-        self.compiles = Compiles([*cells, self.held_out])
+        self.compiles = CompileCounter([*cells, self.held_out])
         if config.mode == "graph" and len(self.lengths) == 1:
             declared = Tensor(shape=[self.rows, *self.lengths], dtype=ms.int32)
             cells[0].set_inputs(declared, declared)  # whoever calls the cell itself gets no second graph either

@@ -12,7 +12,7 @@ from typing import Any
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.training.monitor.events import Alarm, Evaluation, Event, Pace
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 LAST = 10  # steps that the last loss is the mean of, or as many as there are
 ROWS = 12  # of the curve in the table

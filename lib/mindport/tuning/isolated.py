@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mindport.errors import BackendError
-from mindport.nursery import start
+from mindport.fork_server import start
 from mindport.processes import environment
 from mindport.tuning.race import QUIET
 

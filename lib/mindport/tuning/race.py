@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from mindport.errors import BackendError, FileError, MindPortError
-from mindport.nursery import start
+from mindport.fork_server import start
 from mindport.processes import environment
 from mindport.tuning.case import FMA, GEMM, Case, Memory
 from mindport.tuning.contestant import Contestant
@@ -48,7 +48,7 @@ class Plan:
         threads: of every contestant.
         unit: of the rate.
         peaks: whether the machine's are measured beside it.
-        warm: whether contestants are forked by a nursery, which is quick; not where memory is to mean something.
+        warm: whether contestants are forked by a fork server, which is quick; not where memory is to mean something.
     """
 
     work: float
@@ -114,7 +114,7 @@ class Worker:
         contestant: to build there.
         folder: where it runs, and leaves its messages.
         threads: that it computes with.
-        warm: of a nursery, where its module has been imported; its memory is then counted from another state.
+        warm: of a fork server, where its module has been imported; its memory is then counted from another state.
     """
 
     def __init__(self, contestant: Contestant, folder: Path, threads: int, warm: bool = False) -> None:

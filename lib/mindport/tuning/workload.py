@@ -32,7 +32,7 @@ class Effort:
         lengths: shortest and longest sequence of the scaling study.
         threads: of every contestant.
         mode: of the rungs of the ladder above the graph's own; compiling each is most of the time of a small run.
-        warm: whether contestants come out of a nursery, see `race.Plan`.
+        warm: whether contestants come out of a fork server, see `race.Plan`.
     """
 
     layers: int

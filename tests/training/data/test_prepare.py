@@ -21,7 +21,7 @@ from mindport.files import locked, sha256
 from mindport.processes import environment
 from mindport.training.config import DataConfig
 from mindport.training.data import files, pool, prepare
-from mindport.training.data.division import position, threshold
+from mindport.training.data.division import place, threshold
 from tests.training.data.conftest import documents, opened
 
 DAMAGED = "tokens are missing|is damaged"
@@ -77,9 +77,9 @@ def test_a_share_is_held_out_by_text_so_that_no_text_is_on_both_sides(write, mad
 def test_the_share_is_met_to_the_nearest_document():
     keys = np.arange(1000, dtype=np.uint64)
     for seed in (1, 2):
-        held = position(keys, seed) < threshold([keys[:300], keys[300:]], seed, 0.031)
+        held = place(keys, seed) < threshold([keys[:300], keys[300:]], seed, 0.031)
         assert held.sum() == 31
-    assert (position(keys[:1], 3) < threshold([keys[:1]], 3, 0.01)).all()  # one at least
+    assert (place(keys[:1], 3) < threshold([keys[:1]], 3, 0.01)).all()  # one at least
 
 
 def test_a_document_on_both_sides_is_learned_from_and_not_held_out(write, made):

@@ -18,7 +18,7 @@ from mindport.training.lessons.levels import Level, Levels
 from mindport.training.lessons.modes import Modes, Way
 from mindport.training.lessons.rehearsal import TROUBLES, Rehearsal, Trouble, _listen
 from mindport.training.lessons.scale import ScaleCourse
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 TINY = sources.resolve("tiny-gpt2")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mindport.training.monitor import Alarm, Evaluation, Pace, Plan, Watch
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 RECORDED = json.loads(Path(__file__).with_name("curves.json").read_text())
 ROWS, LENGTHS, EVERY, EVALUATE = 8, (32, 64), 10, 25

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mindport.training.monitor import RULES, Alarm, Plan, Watch, entropy
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 from tests.training.monitor.runs import RECORDED, Course, healthy
 
 KINDS = ("scratch", "pretrained", "float16", "buckets")

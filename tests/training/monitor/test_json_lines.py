@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mindport.errors import FileError
 from mindport.training.monitor import Alarm, Evaluation, JsonLines, Pace, Sample, read_metrics
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 EVENTS = [
     StepRecord(1, 3.0, 1.5, 1e-3, counted=7, tokens=8, seconds=0.25, compiled=1),

@@ -10,7 +10,7 @@ import pytest
 from mindport.measure import memory
 from mindport.measure.flops import step_flops
 from mindport.training.monitor import Evaluation, Meter, Monitor, Plan, Sample, Watch, machine_peak
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 from mindport.tuning.shapes import gpt2
 
 CONFIG = gpt2(32, 4, layers=2, vocab_size=100, context=16)

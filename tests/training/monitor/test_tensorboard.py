@@ -11,7 +11,7 @@ import pytest
 
 from mindport.training.monitor import Alarm, Evaluation, Pace, Sample, TensorBoard
 from mindport.training.monitor.tensorboard import _torch_unseen
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 EVENTS = [
     StepRecord(1, 3.0, 1.5, 1e-3, loss_scale=1024.0),

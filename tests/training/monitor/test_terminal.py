@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mindport.training.monitor import Alarm, Bar, Evaluation, Lines, Pace, Sample, terminal
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 RECORD = StepRecord(40, 3.21, 0.87, 2.9e-4, tokens=100, seconds=0.1)
 PACE = Pace(40, 10, 1.5, 1234.0, 1000.0, 0.412, 0.0, 1900.0, 2000.0, 0.0, 1.0)

@@ -13,11 +13,11 @@ from itertools import combinations
 
 import numpy as np
 
-from mindport.parallel.plan.constants import hardware
+from mindport.parallel.plan.constants import hardware, read
 from mindport.parallel.plan.grid import simplified
 from mindport.parallel.plan.job import Job
 from mindport.parallel.plan.planner import plan
-from mindport.parallel.plan.published import FILE, Row, log_error, published_model, read, rows
+from mindport.parallel.plan.published import FILE, Row, log_error, published_model, rows
 from mindport.parallel.plan.validation_result import CLOSE, Held, Other, Sensitivity, Validation
 
 TOLERANCE = 1e-6

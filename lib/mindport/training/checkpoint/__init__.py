@@ -13,13 +13,5 @@ from mindport.training.checkpoint.read import Saved, read_checkpoint
 from mindport.training.checkpoint.snapshot import About, Snapshot
 
 __all__ = [
-    "MAY_CHANGE",
-    "About",
-    "Checkpoints",
-    "Run",
-    "Saved",
-    "Snapshot",
-    "Stall",
-    "check_belongs",
-    "read_checkpoint",
-]
+    "MAY_CHANGE", "About", "Checkpoints", "Run", "Saved", "Snapshot", "Stall", "check_belongs", "read_checkpoint",
+]  # fmt: skip

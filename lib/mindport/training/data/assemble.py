@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mindport.training.config import DataConfig
-from mindport.training.data.division import Unique, position, select, threshold
+from mindport.training.data.division import Unique, place, select, threshold
 from mindport.training.data.encoder import Encoded
 from mindport.training.data.files import HELD_OUT, SPLITS, TRAIN
 from mindport.training.data.layouts import Counts, Packed, Padded
@@ -87,7 +87,7 @@ def assemble(shards: Shards, config: DataConfig, seed: int, pad: int, directory:
     for split, path in shards:
         encoded = read_shard(path)
         splits[split].counts.empty += encoded.empty
-        held = np.full(len(encoded.keys), split == HELD_OUT) if leaks else position(encoded.keys, seed) < below
+        held = np.full(len(encoded.keys), split == HELD_OUT) if leaks else place(encoded.keys, seed) < below
         splits[TRAIN].feed(select(encoded, ~held))
         kept = select(encoded, held)
         splits[HELD_OUT].feed(leaks.without(kept) if leaks else kept)

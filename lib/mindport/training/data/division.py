@@ -11,7 +11,7 @@ from mindport.training.data.encoder import Encoded
 MANY = 1 << 24
 
 
-def position(keys: np.ndarray, seed: int) -> np.ndarray:
+def place(keys: np.ndarray, seed: int) -> np.ndarray:
     """Each text's place in [0, 1), float64: SplitMix64 of its key and the seed."""
     with np.errstate(over="ignore"):
         return (_mix(keys ^ _mix(np.array([seed], np.uint64))) >> np.uint64(11)) * 2.0**-53
@@ -24,7 +24,7 @@ def threshold(keys: Iterable[np.ndarray], seed: int, share: float) -> float:
     """
     found, count = [], 0
     for part in keys:
-        found.append(position(part, seed))
+        found.append(place(part, seed))
         count += len(part)
         if count > MANY:
             return share

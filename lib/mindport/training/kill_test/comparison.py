@@ -14,8 +14,8 @@ from mindport.results import Result
 from mindport.tables import Table
 from mindport.training.checkpoint import Saved, read_checkpoint
 from mindport.training.monitor import Evaluation, Pace, Sample, read_metrics
-from mindport.training.record import StepRecord
 from mindport.training.run_directory import RunDirectory
+from mindport.training.step_record import StepRecord
 
 TIMED = {"seconds", "compiled"}  # a matter of the process, not of the training
 

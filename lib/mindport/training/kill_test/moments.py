@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from mindport.training.checkpoint.checkpoints import PATTERN, step_of
 from mindport.training.monitor import read_metrics
-from mindport.training.record import StepRecord
 from mindport.training.run_directory import RunDirectory
+from mindport.training.step_record import StepRecord
 
 TAIL = 4096  # bytes at the end of the metrics, in which the last step is
 

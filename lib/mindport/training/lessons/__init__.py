@@ -24,16 +24,6 @@ from mindport.training.lessons.rows import row_table
 from mindport.training.lessons.scale import watch_loss_scale
 
 __all__ = [
-    "Laboratory",
-    "compare_accumulation",
-    "compare_levels",
-    "compare_modes",
-    "compile_cost",
-    "flip_a_bit",
-    "kill_and_resume",
-    "lesson_config",
-    "poisoned_run",
-    "rehearse_alarms",
-    "row_table",
-    "watch_loss_scale",
+    "Laboratory", "compare_accumulation", "compare_levels", "compare_modes", "compile_cost", "flip_a_bit",
+    "kill_and_resume", "lesson_config", "poisoned_run", "rehearse_alarms", "row_table", "watch_loss_scale",
 ]  # fmt: skip

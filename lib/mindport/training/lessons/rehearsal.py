@@ -14,7 +14,7 @@ import numpy as np
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.training.monitor import Alarm, Evaluation, Plan, Watch
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 STEPS, AT, VOCAB = 240, 120, 512
 Change = Callable[[StepRecord], StepRecord]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.training.lessons.laboratory import Laboratory
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 STEPS, FIRST, WINDOW = 18, 2.0**22, 4
 

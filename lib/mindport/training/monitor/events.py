@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 
 @dataclass(frozen=True)

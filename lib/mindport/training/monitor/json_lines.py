@@ -21,7 +21,7 @@ from mindport.errors import FileError
 from mindport.files import atomic_file
 from mindport.results import plain
 from mindport.training.monitor.events import Alarm, Evaluation, Event, Pace, Sample
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 KINDS: dict[str, type] = {
     "step": StepRecord, "evaluation": Evaluation, "sample": Sample, "pace": Pace, "alarm": Alarm,

@@ -9,7 +9,7 @@ from mindport.config import ModelConfig
 from mindport.measure import memory
 from mindport.measure.flops import step_flops
 from mindport.training.monitor.events import Pace
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 Shape = tuple[int, int]  # of a forward pass: (rows, tokens)
 

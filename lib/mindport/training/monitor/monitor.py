@@ -10,7 +10,7 @@ from mindport.training.monitor.alarms import Watch
 from mindport.training.monitor.events import Alarm, Evaluation, Event, Sample
 from mindport.training.monitor.meter import Meter, Shape
 from mindport.training.monitor.sink import Sink
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 
 class Monitor:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mindport.training.monitor.events import Alarm, Evaluation, Event, Pace, Sample
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter

@@ -7,7 +7,7 @@ from typing import Any
 
 from mindport.training.monitor.events import Alarm, Evaluation, Event, Pace, Sample
 from mindport.training.monitor.sink import Sink
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 
 def terminal(steps: int, *, step: int = 0) -> Sink:

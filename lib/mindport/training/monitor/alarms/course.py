@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from mindport.training.monitor.alarms.history import Finding, History, Plan, spread
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 WINDOW, ENOUGH = 50, 20  # steps that the last ones are held against, and how many there have to be
 TWICE, ONCE = 5.0, 10.0  # deviations: two steps in a row so far up, or one

@@ -14,7 +14,7 @@ import numpy as np
 
 from mindport.training.monitor.events import Evaluation, Pace
 from mindport.training.monitor.meter import Shape
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 FIRST = 5
 KEPT = 1000  # steps; no rule looks further back

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 
 from mindport.training.monitor.alarms.history import Finding, History, Plan
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 NOW, LASTING, MOST = 10, 10.0, 100  # steps of one shape; seconds that they should last, and their number at most
 BEFORE = 20  # steps of that shape at least, which they are held against

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from mindport.training.monitor.alarms.history import Finding, History, Plan
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 SETTLE = 25  # steps in which the scale may find its place
 SEVERAL, SPAN = 5, 100  # so many halvings within so many steps

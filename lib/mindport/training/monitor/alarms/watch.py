@@ -9,7 +9,7 @@ from mindport.training.monitor.alarms import course, held_out, machine, scale, s
 from mindport.training.monitor.alarms.history import Finding, History, Plan
 from mindport.training.monitor.events import Alarm, Evaluation, Pace
 from mindport.training.monitor.meter import Shape
-from mindport.training.record import StepRecord
+from mindport.training.step_record import StepRecord
 
 QUIET = 50  # steps without the trouble, after which it is another episode
 

@@ -1,7 +1,7 @@
 """Processes that need not import a framework again: one that has done so forks them, each with a state of its own.
 
 Importing torch and a class of transformers takes seconds of a processor, MindSpore two; a fork takes milliseconds. A
-nursery is started with the first process that asks for it and ends with the process that asked. It forks only while
+fork server is started with the first process that asks for it and ends with the process that asked. It forks only while
 it has one thread, as frameworks have that were imported and not yet used; where one starts threads as it is imported,
 and on systems where a fork is no way to start a process, there is an ordinary process instead.
 
@@ -25,16 +25,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-CODE = "import sys; from mindport.nursery import serve; serve(*sys.argv[1:])"
+CODE = "import sys; from mindport.fork_server import serve; serve(*sys.argv[1:])"
 MESSAGE = 1 << 20  # bytes
-NOBODY = -1  # the nursery was ended before it forked
+NOBODY = -1  # the fork server was ended before it forked
 READY, UNFIT = b"ready", b"unfit"
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}  # or NumPy starts threads as it is imported
 PASSING = ("PYTEST_CURRENT_TEST", "PWD", "OLDPWD", "_")  # variables that say where we are, and change no import
 
 
 class Child:
-    """A process of a nursery; what `subprocess.Popen` has, as far as it is needed."""
+    """A process of a fork server; what `subprocess.Popen` has, as far as it is needed."""
 
     def __init__(self, status: socket.socket) -> None:
         self._status, self._waits = status, threading.Lock()
@@ -56,7 +56,7 @@ class Child:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-class Nursery:
+class ForkServer:
     """The process that forks.
 
     Args:
@@ -82,7 +82,7 @@ class Nursery:
         return Child(ours)
 
 
-_NURSERIES: dict[tuple[int, tuple[str, ...], str], Nursery] = {}
+_SERVERS: dict[tuple[int, tuple[str, ...], str], ForkServer] = {}
 _STARTS = threading.Lock()
 
 
@@ -96,32 +96,32 @@ def start(
     Args:
         module: with a function `main` that takes the arguments as a list and returns the exit code.
         arguments: of the command line.
-        modules: what the nursery imports first; without any it is an ordinary process.
+        modules: what the fork server imports first; without any it is an ordinary process.
         environ: all variables of the process.
         folder: where it runs.
         stdin, stdout, stderr: files or their numbers, which the caller closes; `subprocess.DEVNULL`.
     """
-    nursery = _nursery(tuple(modules), environ) if modules else None
-    if nursery is None:
+    server = _server(tuple(modules), environ) if modules else None
+    if server is None:
         return subprocess.Popen([sys.executable, "-m", module, *arguments], env=dict(environ), cwd=folder,
                                 stdin=stdin, stdout=stdout, stderr=stderr)  # fmt: skip
     order = {"module": module, "arguments": list(arguments), "environ": dict(environ),
              "folder": str(folder or Path.cwd())}  # fmt: skip
     with open(os.devnull, "r+b") as nothing:
         given = (nothing if stream == subprocess.DEVNULL else stream for stream in (stdin, stdout, stderr))
-        return nursery.fork(order, [each if isinstance(each, int) else each.fileno() for each in given])
+        return server.fork(order, [each if isinstance(each, int) else each.fileno() for each in given])
 
 
-def _nursery(modules: tuple[str, ...], environ: Mapping[str, str]) -> Nursery | None:
+def _server(modules: tuple[str, ...], environ: Mapping[str, str]) -> ForkServer | None:
     """The one that has imported these modules under these variables; None where none can be."""
     if sys.platform != "linux":
         return None
     told = json.dumps({name: value for name, value in environ.items() if name not in PASSING}, sort_keys=True)
     key = (os.getpid(), modules, told)  # the children of a fork of ours are not those of this process
     with _STARTS:
-        if key not in _NURSERIES or _NURSERIES[key].process.poll() is not None:
-            _NURSERIES[key] = Nursery(modules, environ)
-    return _NURSERIES[key] if _NURSERIES[key].fit else None
+        if key not in _SERVERS or _SERVERS[key].process.poll() is not None:
+            _SERVERS[key] = ForkServer(modules, environ)
+    return _SERVERS[key] if _SERVERS[key].fit else None
 
 
 def serve(channel: str, *modules: str) -> None:
@@ -166,7 +166,7 @@ def _keep(order: Mapping[str, Any], streams: Sequence[int]) -> NoReturn:
 
 
 def _follow(order: Mapping[str, Any], streams: Sequence[int]) -> NoReturn:
-    """Be the process that was asked for; it ends here, without what the nursery would do at its own end."""
+    """Be the process that was asked for; it ends here, without what the fork server would do at its own end."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from mindport import nursery
-from mindport.nursery import Child, start
+from mindport import fork_server
+from mindport.fork_server import Child, start
 from mindport.processes import environment
 
 MODULE = """
@@ -57,12 +57,12 @@ def test_a_process_has_its_own_state_streams_folder_and_variables(environ, tmp_p
         assert err.read_text() == "aside\n"
 
 
-def test_other_variables_are_another_nursery_and_a_test_is_none(environ):
-    count = len(nursery._NURSERIES)
+def test_other_variables_are_another_server_and_a_test_is_none(environ):
+    count = len(fork_server._SERVERS)
     assert end(environ | {"PYTEST_CURRENT_TEST": "another"}, "nothing") == 0
-    assert len(nursery._NURSERIES) == count
+    assert len(fork_server._SERVERS) == count
     assert end(environ | {"ASKED": "yes"}, "nothing") == 0
-    assert len(nursery._NURSERIES) == count + 1
+    assert len(fork_server._SERVERS) == count + 1
 
 
 def test_every_end_is_told(environ, tmp_path):
@@ -84,7 +84,7 @@ def test_one_that_does_not_end_is_ended(environ):
     child.kill()  # which nobody minds
 
 
-def test_without_a_nursery_it_is_an_ordinary_process(environ, monkeypatch):
+def test_without_a_server_it_is_an_ordinary_process(environ, monkeypatch):
     for modules in ((), ("no_such_module",)):
         child = start("mindport", ["--version"], modules, environ=environ)
         assert isinstance(child, subprocess.Popen) and child.wait() == 0
@@ -100,18 +100,18 @@ def test_one_that_has_threads_does_not_fork(environ, tmp_path):
     assert isinstance(child, subprocess.Popen) and child.wait() == 0
 
 
-def test_a_nursery_that_was_ended_is_replaced(environ):
+def test_a_server_that_was_ended_is_replaced(environ):
     assert end(environ, "nothing") == 0
-    (made,) = [each for key, each in nursery._NURSERIES.items() if key[1] == ("mailbox", "followed")][:1]
+    (made,) = [each for key, each in fork_server._SERVERS.items() if key[1] == ("mailbox", "followed")][:1]
     made.process.kill()
     made.process.wait()
     assert end(environ, "nothing") == 0
 
 
 def test_it_ends_with_the_process_that_asked(environ):
-    code = ("import os; from mindport import nursery as n; "
+    code = ("import os; from mindport import fork_server as n; "
             "n.start('followed', ['nothing'], ['followed'], environ=dict(os.environ)).wait(); "
-            "print(*(made.process.pid for made in n._NURSERIES.values()))")  # fmt: skip
+            "print(*(made.process.pid for made in n._SERVERS.values()))")  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     for _ in range(100):
         try:

@@ -15,7 +15,7 @@ class Recompiled(UserWarning):
     """A graph was compiled although all that it was asked for had been computed before."""
 
 
-class Compiles:
+class CompileCounter:
     """Counts the graphs that some cells have compiled.
 
     For every graph that MindSpore compiles for a cell, whatever the reason (another shape or dtype, another mode of
