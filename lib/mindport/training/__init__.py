@@ -1,5 +1,20 @@
 """Step 05: the pieces of a training step, the step as one cell, and what surrounds it.
 
+optimizer, schedule, clip, loss_scale   the pieces
+step, accumulate     a step on one batch, and on several whose gradients are added up
+stepper              the same as the configuration wants it: `build` makes the pieces, `compile_counter` watches the
+                     graphs, `state` puts values back, a `step_record` is what comes out
+config/              the configuration, a plain file
+data/, text          text to batches; that of a training
+start, estimate      the model that it begins with; what it will take
+checkpoint/          what survives the end of the process
+monitor/             what is measured and written, and what rings
+trainer              all of it: put together by `parts`, in a `run_directory`, ended by an `interrupt`, told to
+                     `callbacks`, answered by a `train_report`
+example              a configuration to begin with
+kill_test/           killed again and again, and still the same run
+lessons/             what notebook 05 shows besides
+
 The names below are looked up when they are asked for: configuration, data and checkpoints need no framework, and a
 process that only reads them starts without one.
 """

@@ -180,10 +180,10 @@ def _resumed(
 
 
 def _newest(checkpoints: Checkpoints, say: Say) -> Saved | None:
-    path = checkpoints.newest()
+    saved = checkpoints.newest()
     for damaged, error in checkpoints.refused.items():
         say(f"warning: {damaged.name} is passed over: {error.what} ({error.where})")
-    return path and checkpoints.read(path)
+    return saved
 
 
 def _say_what_it_takes(config: TrainConfig, model: ModelConfig, step: int, say: Say) -> None:

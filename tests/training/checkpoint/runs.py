@@ -32,8 +32,7 @@ def snapshot(source: Path, step: int, state: dict[str, np.ndarray] | None = None
     weights = {name: x + random.standard_normal(x.shape, np.float32) * 0.01 for name, x in weights.items()}
     means = {f"adam.m.{name}": random.standard_normal(x.shape, np.float32) for name, x in weights.items()}
     counters = {"adam.step": np.array(step, np.int32), "loss_scale": np.array(65536.0, np.float32)}
-    history = {"losses": [4.5, 4.25], "worst": 5.0}
-    known = {"config": plain(CONFIG), "data": "d" * 64, "tokenizer": "t" * 64, "history": history,
+    known = {"config": plain(CONFIG), "data": "d" * 64, "tokenizer": "t" * 64,
              "position": {"epoch": 1, "row": 8 * step}}  # fmt: skip
     return Snapshot(step, weights, {**means, **counters} if state is None else state, About(**{**known, **about}))
 

@@ -28,7 +28,7 @@ def kill(root: Path, source: Path) -> None:
     """Saves in a thread, the newest and the best of them kept, from where the last process was stopped."""
     with Checkpoints(root, source, keep=1) as checkpoints:
         newest = checkpoints.newest()
-        step = checkpoints.read(newest).step if newest else 0
+        step = newest.step if newest else 0
         say("open")
         made, large = snapshot(source, 1, state={}), {"adam.m": np.random.default_rng(0).random(1 << 19, np.float32)}
         while True:
@@ -50,7 +50,7 @@ def events(root: Path, source: Path) -> None:
         ended = killed_at(number, functools.partial(save, root, source, one))
         with Checkpoints(root, source, keep=1) as checkpoints:  # sweeps
             names = sorted(path.name for path in root.iterdir())
-            found = checkpoints.read(checkpoints.newest())
+            found = checkpoints.newest()
         assert found.step in (step, step + 1), (number, found.step)
         assert all(name.startswith("step-") or name == "best.json" for name in names), (number, names)
         assert f'"step": {found.step},' in (root / "best.json").read_text(), number

@@ -131,7 +131,7 @@ def test_a_full_disk_is_said_and_leaves_the_one_before(
             checkpoints.save(snapshot(source, 2), 1.0)
             checkpoints.wait()
         assert steps(checkpoints) == [1] and pointer(tmp_path) == 1
-        assert read_checkpoint(checkpoints.newest()).step == 1
+        assert checkpoints.newest().step == 1
         checkpoints.save(snapshot(source, 3))  # said once; there is room again
         assert steps(checkpoints) == [1, 3]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best.json", "step-00000001", "step-00000003"]
@@ -158,10 +158,10 @@ def test_a_newer_one_that_is_damaged_is_passed_over_and_told(source: Path, tmp_p
             checkpoints.save(snapshot(source, step))
         _, second, third = (path for _ in [checkpoints.wait()] for path in checkpoints.all())
         (third / "training.safetensors").unlink()
-        assert checkpoints.newest() == second
+        assert checkpoints.newest().path == second
         assert list(checkpoints.refused) == [third] and "missing" in checkpoints.refused[third].what
         checkpoints.save(snapshot(source, 3))  # takes the place of what is none
-        assert checkpoints.newest() == third and checkpoints.refused == {}
+        assert checkpoints.newest().path == third and checkpoints.refused == {}
 
 
 def test_where_none_is_whole_it_is_no_new_start(source: Path, saved: Path) -> None:
@@ -180,12 +180,12 @@ def test_a_step_that_is_there_is_not_written_over(source: Path, saved: Path) -> 
 
 def test_the_best_is_told_and_its_pointer_heals(source: Path, tmp_path: Path) -> None:
     with Checkpoints(tmp_path, source, keep=1) as checkpoints:
-        assert checkpoints.lowest() is None and checkpoints.read_newest() is None
+        assert checkpoints.lowest() is None and checkpoints.newest() is None
         checkpoints.save(snapshot(source, 1), 2.0)
         checkpoints.save(snapshot(source, 2), 2.0)
         checkpoints.wait()
         assert checkpoints.lowest() == (tmp_path / "step-00000001", 2.0)
-        assert checkpoints.read_newest().step == 2
+        assert checkpoints.newest().step == 2
     (tmp_path / "best.json").write_text("{")
     with Checkpoints(tmp_path, source):
         assert pointer(tmp_path) == 1
@@ -241,9 +241,9 @@ def test_arguments_that_make_no_sense(source: Path, tmp_path: Path) -> None:
         for step in (-1, 1.0, True):
             with pytest.raises(UsageError, match="of a number of steps"):
                 checkpoints.save(dataclasses.replace(snapshot(source, 1), step=step))
-        for history in ({"why": len}, {1: 2}):
-            with pytest.raises(UsageError, match=r"JSON cannot hold(.|\n)*history"):
-                checkpoints.save(snapshot(source, 1, history=history))
+        for position in ({"why": len}, {1: 2}):
+            with pytest.raises(UsageError, match=r"JSON cannot hold(.|\n)*position"):
+                checkpoints.save(snapshot(source, 1, position=position))
     with pytest.raises(FileError, match=r"no config\.json"):
         Checkpoints(tmp_path, tmp_path / "nothing")
     other = shutil.copytree(source, tmp_path / "other")

@@ -30,11 +30,11 @@ def test_everything_comes_back(source: Path, saved: Path) -> None:
     assert found.model == dataclasses.replace(load(source).config, dtype="float32")
 
 
-def test_what_alarms_remember_comes_back_whatever_it_is(source: Path, tmp_path: Path) -> None:
-    history = {"norms": [np.float32(1.5), math.inf, -math.inf], "last": math.nan, "steps": (1, 2), "said": None}
+def test_what_is_said_of_a_training_comes_back_whatever_it_is(source: Path, tmp_path: Path) -> None:
+    position = {"norms": [np.float32(1.5), math.inf, -math.inf], "last": math.nan, "steps": (1, 2), "said": None}
     with Checkpoints(tmp_path, source) as checkpoints:
-        path = checkpoints.save(snapshot(source, 1, history=history)).path
-    found = read_checkpoint(path).about.history
+        path = checkpoints.save(snapshot(source, 1, position=position)).path
+    found = read_checkpoint(path).about.position
     assert math.isnan(found.pop("last"))
     assert found == {"norms": [1.5, math.inf, -math.inf], "steps": [1, 2], "said": None}
 

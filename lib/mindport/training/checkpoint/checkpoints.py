@@ -130,12 +130,7 @@ class Checkpoints:
         found = (path for path in self.root.glob("step-*") if PATTERN.fullmatch(path.name) and path.is_dir())
         return tuple(sorted(found, key=step_of))
 
-    def newest(self) -> Path | None:
-        """The path of `read_newest`."""
-        saved = self.read_newest()
-        return saved and saved.path
-
-    def read_newest(self) -> Saved | None:
+    def newest(self) -> Saved | None:
         """The newest one that is whole, by all its digests; None where there is no checkpoint.
 
         Newer ones that are damaged are in `refused`, with what is wrong.
@@ -147,7 +142,7 @@ class Checkpoints:
         self.refused = {}
         for path in reversed(self.all()):
             try:
-                return self.read(path)
+                return read_checkpoint(path)
             except MindPortError as error:
                 self.refused[path] = error
         if self.refused:
@@ -155,10 +150,6 @@ class Checkpoints:
             raise FileError(f"none of the {len(self.refused)} checkpoints is whole", where=self.root,
                             got=f"{path.name}: {error.what}", do="start anew, in another directory")  # fmt: skip
         return None
-
-    def read(self, path: Path | str) -> Saved:
-        """Open one; see `read_checkpoint`."""
-        return read_checkpoint(path)
 
     def lowest(self) -> tuple[Path, float] | None:
         """The one with the lowest held-out loss, the earliest of equals, and that loss; None where none has any."""

@@ -124,7 +124,7 @@ def _sealed(content: dict[str, Any]) -> str:
 
 
 def _text(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=2) + "\n"  # NaN, too: an alarm may remember one
+    return json.dumps(content, indent=2) + "\n"  # numbers that are not finite, too
 
 
 def measured(loss: float | None) -> float | None:

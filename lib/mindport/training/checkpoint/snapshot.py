@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ class About:
         tokenizer: SHA-256 of tokenizer.json; empty where there is none.
         position: in the data, of the next batch.
         device: what computed.
-        history: what the monitor's alarms remember of the steps before.
     """
 
     config: dict[str, Any]
@@ -29,7 +28,6 @@ class About:
     tokenizer: str
     position: dict[str, Any]
     device: str = "CPU"
-    history: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
