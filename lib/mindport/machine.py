@@ -18,13 +18,18 @@ def versions() -> dict[str, str]:
     return ours | {name: _version(name) for name in PACKAGES}
 
 
+def cores() -> int:
+    """How many processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def machine(backends: Iterable[str]) -> dict[str, object]:
     """The machine, and the devices that the properties of a step name ("CPU" when they name none)."""
     devices = sorted(set(backends) - {"none", ""})
     return {
         "os": f"{platform.system()} {platform.release()}",
         "arch": platform.machine(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "memory": f"{_memory_bytes() / 2**30:.1f} GiB",
         "device": ", ".join(devices) or "CPU",
     }

@@ -12,8 +12,9 @@ import pytest
 
 from mindport import measure
 from mindport.errors import BackendError, FileError
+from mindport.machine import cores
 from mindport.tuning.contestant import Contestant
-from mindport.tuning.race import Plan, Worker, cores, machine_peaks, race
+from mindport.tuning.race import Plan, Worker, machine_peaks, race
 from tests.tuning.fakes import MODULE
 
 QUICK = Plan.of(1.0, {"": 1e-6}, {}, quick=True)

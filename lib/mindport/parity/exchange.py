@@ -14,6 +14,7 @@ import numpy as np
 
 from mindport.errors import FileError
 from mindport.files import atomic_file, read_json, write_json
+from mindport.machine import cores
 from mindport.parity.curves import Ran
 from mindport.results import plain
 
@@ -138,8 +139,7 @@ def read_answer(path: Path) -> tuple[Ran, Ran | None, tuple[str, ...]]:
 def threads() -> int:
     """How many both sides compute with: OMP_NUM_THREADS, or as many as there are cores for this process."""
     given = os.environ.get("OMP_NUM_THREADS", "")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(given) if given.isdigit() and int(given) else cores
+    return int(given) if given.isdigit() and int(given) else cores()
 
 
 def _parts(found: Mapping[int, Mapping[str, np.ndarray]]) -> list[Rows]:

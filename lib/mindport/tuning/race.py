@@ -17,6 +17,7 @@ import numpy as np
 
 from mindport.errors import BackendError, FileError, MindPortError
 from mindport.fork_server import start
+from mindport.machine import cores
 from mindport.processes import environment
 from mindport.tuning.case import FMA, GEMM, Case, Memory
 from mindport.tuning.contestant import Contestant
@@ -28,11 +29,6 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 TURN, MIDDLING = 0.5, 50.0  # seconds, GFLOP/s
 PATIENCE = 900.0  # seconds for one answer
 TAIL = 5  # lines of a failed process that are quoted
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

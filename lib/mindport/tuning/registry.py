@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mindport.errors import UsageError
-from mindport.machine import machine, versions
+from mindport.machine import cores, machine, versions
 from mindport.tuning.benchmark import Benchmark
 from mindport.tuning.case import Case
 from mindport.tuning.knobs import Knobs
-from mindport.tuning.race import cores
 
 # name → module of this package with `cases(quick)`, and the result that shows them
 BENCHMARKS: dict[str, tuple[str, type[Benchmark]]] = {

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mindport.machine import cores
 from mindport.tuning import shapes
 from mindport.tuning.case import Case
 from mindport.tuning.contestant import Contestant
 from mindport.tuning.peers import OURS, TORCH
-from mindport.tuning.race import Plan, cores, race
+from mindport.tuning.race import Plan, race
 
 LIMITS = {"loss": 1e-4}
 AIMS = {"torch, SDPA, fused AdamW": 1.0}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mindport.config import ModelConfig, Rope, read_config
 from mindport.errors import UsageError
-from mindport.tuning.race import cores
+from mindport.machine import cores
 from mindport.tuning.shapes import Workload
 
 VOCABULARY_STEP = 64  # the cut vocabulary is a multiple of it

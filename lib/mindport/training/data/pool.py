@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mindport.errors import BackendError, MindPortError
+from mindport.machine import cores
 from mindport.processes import ending, environment
 from mindport.training.data.worker import raised, tokenise
 
@@ -37,7 +37,7 @@ def run(jobs: Sequence[Job], workers: int, done: Callable[[int], None]) -> None:
             tokenise(job, shard)
             done(job["part"]["size"])
         return
-    count = min(workers or _cores(), len(jobs))
+    count = min(workers or cores(), len(jobs))
     waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
     answers: queue.SimpleQueue[int | MindPortError] = queue.SimpleQueue()
     for job in [*jobs, *[None] * count]:
@@ -54,11 +54,6 @@ def run(jobs: Sequence[Job], workers: int, done: Callable[[int], None]) -> None:
     finally:
         for process in processes:
             _end(process)
-
-
-def _cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start() -> subprocess.Popen[str]:
