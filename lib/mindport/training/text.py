@@ -18,7 +18,6 @@ def prepare_text(config: TrainConfig) -> DataReport:
     """
     directory, model = described_model(config)
     check_model(config, model, config.model)
-    tokenizer_of(directory)
     return prepare(config.data, directory, text_directory(config), vocab_size=model.vocab_size, seed=config.seed)
 
 

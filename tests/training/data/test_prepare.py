@@ -20,7 +20,7 @@ from mindport.errors import BackendError, FileError, UsageError
 from mindport.files import locked, sha256
 from mindport.processes import environment
 from mindport.training.config import DataConfig
-from mindport.training.data import files, pool, prepare
+from mindport.training.data import assemble, files, pool, prepare
 from mindport.training.data.division import place, threshold
 from tests.training.data.conftest import documents, opened
 
@@ -80,6 +80,16 @@ def test_the_share_is_met_to_the_nearest_document():
         held = place(keys, seed) < threshold([keys[:300], keys[300:]], seed, 0.031)
         assert held.sum() == 31
     assert (place(keys[:1], 3) < threshold([keys[:1]], 3, 0.01)).all()  # one at least
+
+
+def test_a_division_that_tears_equal_texts_apart_is_seen(write, made, monkeypatch):
+    rows = [{"text": "the same words in each document"}] * 40
+    places = np.random.default_rng(0)
+    monkeypatch.setattr(assemble, "place", lambda keys, seed: places.random(len(keys)))
+    monkeypatch.setattr(assemble, "threshold", lambda keys, seed, share: 0.5)
+    report, _ = made(train=[write("a.jsonl", rows)], tokens=16, layout="padded")
+    assert report.manifest.shared > 0 and not report.ok
+    assert report.properties()[1].state == "failed"
 
 
 def test_a_document_on_both_sides_is_learned_from_and_not_held_out(write, made):

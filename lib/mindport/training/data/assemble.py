@@ -28,11 +28,13 @@ class Assembled:
         counts: of each split.
         files: of each split and length.
         leaked: held-out documents that were left out, since the text to learn from has them.
+        shared: texts to learn from that are held out all the same; none, unless the division is at fault.
     """
 
     counts: dict[str, Counts]
     files: dict[str, dict[int, list[str]]]
     leaked: int
+    shared: int
 
     def splits(self) -> dict[str, dict[str, Any]]:
         """As the manifest has it."""
@@ -84,15 +86,26 @@ def assemble(shards: Shards, config: DataConfig, seed: int, pad: int, directory:
     splits = {name: _Split(name, config, pad, directory) for name in SPLITS}
     leaks = _Leaks(shards) if config.held_out else None
     below = 0.0 if leaks else threshold((read_keys(path) for _, path in shards), seed, config.held_out_share)
+    learned, measured = [], [np.empty(0, np.uint64)]
     for split, path in shards:
         encoded = read_shard(path)
         splits[split].counts.empty += encoded.empty
         held = np.full(len(encoded.keys), split == HELD_OUT) if leaks else place(encoded.keys, seed) < below
         splits[TRAIN].feed(select(encoded, ~held))
         kept = select(encoded, held)
-        splits[HELD_OUT].feed(leaks.without(kept) if leaks else kept)
+        kept = leaks.without(kept) if leaks else kept
+        splits[HELD_OUT].feed(kept)
+        learned.append(~held)
+        measured.append(kept.keys)
     files = {name: split.close() for name, split in splits.items()}
-    return Assembled({name: split.counts for name, split in splits.items()}, files, leaks.count if leaks else 0)
+    counts = {name: split.counts for name, split in splits.items()}
+    return Assembled(counts, files, leaks.count if leaks else 0, _shared(shards, learned, np.concatenate(measured)))
+
+
+def _shared(shards: Shards, learned: Sequence[np.ndarray], measured: np.ndarray) -> int:
+    """How many texts that are learned from are among those that are measured on."""
+    keys = (read_keys(path)[chosen] for (_, path), chosen in zip(shards, learned, strict=True))
+    return sum(int(np.isin(each, measured).sum()) for each in keys)
 
 
 class _Leaks:

@@ -24,6 +24,7 @@ class Manifest:
         sources: split, path, bytes, time of change and SHA-256 of each text.
         splits: split → {"counts": …, "files": {length: [name, …]}}.
         leaked: held-out documents that were left out, since the text to learn from has them.
+        shared: texts to learn from that are held out all the same.
         files: name → {"sha256", "bytes"}.
         versions: of the packages that made it.
     """
@@ -32,6 +33,7 @@ class Manifest:
     sources: list[dict[str, Any]]
     splits: dict[str, dict[str, Any]]
     leaked: int
+    shared: int
     files: dict[str, dict[str, Any]]
     versions: dict[str, str]
 

@@ -158,7 +158,7 @@ def _write(
     writing.rmdir()
     flush(out)
     digests = {part.path: part.sha256 for part in todo}
-    manifest = Manifest(request, _sources(files, digests), done.splits(), done.leaked,
+    manifest = Manifest(request, _sources(files, digests), done.splits(), done.leaked, done.shared,
                         describe_files(out, names), versions())  # fmt: skip
     manifest.write(out)
     return manifest

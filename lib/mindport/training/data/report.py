@@ -43,8 +43,8 @@ class DataReport(Result):
 
     @property
     def ok(self) -> bool:
-        """Whether there are tokens to learn from and to measure on that count."""
-        return all(self.counts(split)["counted"] > 0 for split in (TRAIN, HELD_OUT))
+        """Whether there are tokens to learn from and to measure on that count, and no text is on both sides."""
+        return self.manifest.shared == 0 and all(self.counts(split)["counted"] > 0 for split in (TRAIN, HELD_OUT))
 
     def counts(self, split: str) -> dict[str, Any]:
         """What became of the text of a split."""
@@ -85,6 +85,7 @@ class DataReport(Result):
         return (
             verdict("text is tokenised with the model's own tokenizer", self.ok, "its SHA-256 is in the manifest",
                     f"{tokens:,} tokens"),
-            verdict("no document is both learned from and held out", True,
-                    "told apart by text; what was named on both sides is left out", f"{self.manifest.leaked} left out"),
+            verdict("no text is both learned from and held out", self.manifest.shared == 0,
+                    "hashes of all documents; one that is long is divided, and each piece is a text of its own",
+                    f"{self.manifest.shared} on both sides, {self.manifest.leaked} left out"),
         )  # fmt: skip
