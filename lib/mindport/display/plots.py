@@ -129,13 +129,12 @@ def _draw(
     for index, (label, values) in enumerate(series.items()):
         color = PALETTE[index % len(PALETTE)]
         marker = MARKERS[index % len(MARKERS)] if len(values) <= DENSE else ""
-        places = range(first, first + len(values))
-        axes.plot(places, _drawable(values, log), label=label, color=color, marker=marker, markersize=4)
+        at = range(first, first + len(values))
+        axes.plot(at, _drawable(values, log), label=label, color=color, marker=marker, markersize=4)
         if label in limits and len(allowed) > 1:
             dash = "_" if len(values) == 1 else ""  # a line needs two points
-            places = range(first, first + len(limits[label]))
-            axes.plot(places, _drawable(limits[label], log), label=f"limit: {label}", color=color, linestyle="--",
-                      marker=dash)  # fmt: skip
+            line = _drawable(limits[label], log)
+            axes.plot(at, line, label=f"limit: {label}", color=color, linestyle="--", marker=dash)
     if len(allowed) == 1:
         (limit,) = allowed
         axes.axhline(limit, color="#1b1f24", linestyle="--", linewidth=1.2, label=f"limit {limit:g}")
