@@ -330,7 +330,8 @@ COMMANDS = {
         (_arg("path", nargs="?", metavar="PATH", help=_MODEL_HELP),
          _arg("--validate", **_FLAG, help="predict published rows, with one constant fitted on half of them"),
          _arg("--devices", type=_positive, metavar="N", help="cards; default: what the layout has, or 8"),
-         _arg("--layout", metavar="LAYOUT", help="look at this one only: dp4,tp2,zero1,sp,recompute-full,mb8"),
+         _arg("--layout", metavar="LAYOUT", help="look at this one only: dp4,tp2,zero1,sp,recompute-full,mb8; "
+              "docs/planner.md says how to read it, mb is the number of micro-batches"),
          _arg("--device", default="910B", metavar="NAME", help="910B (910B1 to 910B4) or 910A"),
          _arg("--seq", type=_positive, metavar="N", help="tokens of a sample; default: the context, at most 4096"),
          _arg("--global-batch", type=_positive, default=256, metavar="N", help="samples of an optimizer step"),

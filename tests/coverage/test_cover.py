@@ -101,7 +101,7 @@ def test_an_unknown_name_says_what_mindspore_has():
 
 def test_the_command_answers_with_exit_codes(source, capsys):
     good = source("import torch\nimport torch.nn.functional as F\nF.gelu(torch.matmul(a, b))")
-    assert cli.main(["coverage", str(good), "--json"]) == cli.OK
+    assert cli.main(["coverage", str(good), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["ok"] and answer["operator_share"] == 0
     assert [row["operator"] for row in answer["rows"]] == ["GELU, as a function", "matmul"]
@@ -127,5 +127,5 @@ def test_a_wrong_command_line_is_one_message(words, said, capsys):
 
 
 def test_the_list_needs_no_framework(capsys):
-    assert cli.main(["coverage", "--list"]) == cli.OK
+    assert cli.main(["coverage", "--list"]) == 0
     assert "scaled dot-product attention" in capsys.readouterr().out

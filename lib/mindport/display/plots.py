@@ -59,8 +59,9 @@ def lines(
     y: str,
     log: bool = True,
     limits: Mapping[str, Sequence[float]] | None = None,
+    first: int = 0,
 ) -> Figure:
-    """One line a series, over 0, 1, 2, …
+    """One line a series, over 0, 1, 2, … or from `first` on.
 
     Args:
         series: label to values.
@@ -70,9 +71,10 @@ def lines(
         log: logarithmic values.
         limits: label to what is allowed at each value; dashed, in the colour of the series of that label, or in one
             black line when all are the same.
+        first: place of the first value on the horizontal axis.
     """
     figure, axes = _start(title, x, y, log)
-    _draw(axes, series, limits or {}, log)
+    _draw(axes, series, limits or {}, log, first)
     return figure
 
 
@@ -112,23 +114,27 @@ def _two_courses(
     figure.set_size_inches(7.5, 5.4)
     above, below = figure.subplots(2, sharex=True)
     dress(above, "loss at each step", "", "loss in nats", log=False)
-    _draw(above, losses, {}, log=False)
+    _draw(above, losses, {}, log=False, first=1)
     above.lines[1].set(linestyle=":", linewidth=3, marker="")  # both are seen where they lie on each other
     _legend(above)
     dress(below, "difference of the losses", "step", "nats", log=True)
-    _draw(below, apart, {"ours from torch": limits}, log=True)
+    _draw(below, apart, {"ours from torch": limits}, log=True, first=1)
     return figure
 
 
-def _draw(axes: Axes, series: Mapping[str, Sequence[float]], limits: Mapping[str, Sequence[float]], log: bool) -> None:
+def _draw(
+    axes: Axes, series: Mapping[str, Sequence[float]], limits: Mapping[str, Sequence[float]], log: bool, first: int = 0
+) -> None:
     allowed = {limit for values in limits.values() for limit in values if math.isfinite(limit)}
     for index, (label, values) in enumerate(series.items()):
         color = PALETTE[index % len(PALETTE)]
         marker = MARKERS[index % len(MARKERS)] if len(values) <= DENSE else ""
-        axes.plot(_drawable(values, log), label=label, color=color, marker=marker, markersize=4)
+        at = range(first, first + len(values))
+        axes.plot(at, _drawable(values, log), label=label, color=color, marker=marker, markersize=4)
         if label in limits and len(allowed) > 1:
             dash = "_" if len(values) == 1 else ""  # a line needs two points
-            axes.plot(_drawable(limits[label], log), label=f"limit: {label}", color=color, linestyle="--", marker=dash)
+            line = _drawable(limits[label], log)
+            axes.plot(at, line, label=f"limit: {label}", color=color, linestyle="--", marker=dash)
     if len(allowed) == 1:
         (limit,) = allowed
         axes.axhline(limit, color="#1b1f24", linestyle="--", linewidth=1.2, label=f"limit {limit:g}")

@@ -39,7 +39,7 @@ EXERCISES = {
         question="A resumed run begins with the right loss, and from its second step on it is a little above the run "
         "in one piece, for some hundred steps. Text, rate and weights are right. What was not saved? One word will do.",
         check=lambda answer: bool(
-            words(answer) & {"optimizer", "adam", "adamw", "means", "moments", "m", "v", "state"}
+            words(answer) & {"optimizer", "adam", "adamw", "means", "moments", "momentum", "momenta", "m", "v", "state"}
         ),
         hints=(
             "The first loss depends on weights and batch only; the second also on how the weights moved.",

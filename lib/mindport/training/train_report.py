@@ -143,7 +143,7 @@ class TrainReport(Result):
             ("tokens a second", pace and pace.tokens_per_second and round(pace.tokens_per_second)),
             ("share of the machine's peak (MFU)", pace and pace.mfu and f"{pace.mfu:.0%}"),
             ("peak memory", pace and f"{pace.peak / 1e3:.2f} GB"),
-            ("graphs compiled", self.compiled and f"{self.compiled}, in steps of {self.compile_seconds:.1f} s"),
+            ("graphs compiled", self.compiled and f"{self.compiled}, in steps that took {self.compile_seconds:.1f} s"),
             ("steps that moved nothing", self.skipped or None),
             ("stood still for checkpoints", f"{self.stalled:.2f} s" if self.stalled else None),
             ("checkpoints", ", ".join(path.name for path in self.checkpoints)),

@@ -16,7 +16,7 @@ from mindport.tuning.workload import Effort
 
 FORMS = "mindport.tuning.forms"  # imported in the contestants' own processes
 KERNELS = ("attention", "linear", "rms_norm", "layer_norm", "rope", "gelu", "geglu", "silu", "swiglu",
-           "cross_entropy", "global_norm", "adamw")  # fmt: skip
+           "cross_entropy", "global_norm", "adamw", "dropout")  # fmt: skip
 LOSS_LIMIT, GRADIENT_LIMIT = 1e-4, 1e-4  # relative; the gradients' is over the largest value of each parameter
 LOSSES = ("loss 1", "loss 2", "loss 3")  # later ones tell more of how training amplifies rounding
 LIMITS = {"loss": LOSS_LIMIT, "": GRADIENT_LIMIT}

@@ -57,7 +57,8 @@ class Job:
                              do="--dtype float16")  # fmt: skip
         if self.seq > self.model.max_position_embeddings:
             raise ConfigError("the sequence is longer than the model's context", got=self.seq,
-                              expected=f"at most {self.model.max_position_embeddings}")  # fmt: skip
+                              expected=f"at most {self.model.max_position_embeddings}",
+                              do=f"--seq {self.model.max_position_embeddings}")  # fmt: skip
         object.__setattr__(self, "size", sizes(self.model))
 
     @property

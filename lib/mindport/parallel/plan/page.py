@@ -21,6 +21,7 @@ def page(validation: Validation) -> str:
         f"# The planner\n\nWritten by `{COMMAND}`; a test holds it to the code and its data.\n",
         f"`mindport plan CONFIG --devices N` tries every layout of a training and ranks those that fit. Every figure "
         f"is {ESTIMATED}. What it is held to are throughputs that others published.\n",
+        _NOTATION,
         f"## Against published rows\n\n{validation.headline()}\n",
         f"`mindport plan --validate` makes these tables, and fails unless every published layout is said to fit and at "
         f"least {SHARE:.0%} of the held-out rows, and of all rows, are within {CLOSE:.0%}. The efficiency is fitted on "
@@ -38,6 +39,12 @@ def page(validation: Validation) -> str:
         + markdown(("of", "constant", "value", "range", "unit", "source"), _constants()),
     ])  # fmt: skip
 
+
+_NOTATION = """A layout reads `dp2,tp4,pp8,zero1,sp,recompute-full,mb256`: 2 copies of the model (data parallel), each
+matrix split over 4 cards (tensor), the layers over 8 stages (pipeline); `cp` splits the sequence (context); `zero1` to
+`zero3` share out optimizer state, gradients, weights over the copies; `sp` splits by tokens what lies between the
+matrices; `recompute-full` or `-selective` computes activations again; `mb` counts the micro-batches of a step.
+"""
 
 _LIMITS = """## What it leaves out
 

@@ -116,8 +116,9 @@ class Plan(Result):
         where = f"{job.devices:,} × {job.hardware.device}, {job.seq:,} tokens, batch {job.global_batch:,}"
         count = f"{self.tried:,} layouts tried in {self.seconds:.2f} s"
         if best is None:
-            why = f"the smallest needs {_gb(self.smallest[0].needed)}" if self.smallest else "none is legal"
-            return f"No layout fits: {where}; {why} of {_gb(job.limit)} a card; {count} ({ESTIMATED})."
+            least, limit = self.smallest, _gb(job.limit)
+            why = f"the smallest needs {_gb(least[0].needed)} of {limit} a card" if least else "none is legal"
+            return f"No layout fits: {where}; {why}; {count} ({ESTIMATED})."
         doubt = "" if held_to(job) else "; a model or length beyond the published rows, where small products are slower"
         unsaid = "" if best.expressible == "yes" else " (no YAML says it)"
         return (

@@ -23,7 +23,7 @@ Dtype = Literal["float16", "bfloat16"]
 class DataConfig:
     """Which text, and how it becomes rows of tokens."""
 
-    train: Annotated[tuple[str, ...], "files (.txt, .jsonl) or datasets on disk to learn from"] = ()
+    train: Annotated[tuple[str, ...], "files (.txt, .jsonl), datasets on disk, or bundled: corpus, questions"] = ()
     held_out: Annotated[tuple[str, ...], "text that is only measured; none: a share of the training text"] = ()
     held_out_share: Annotated[
         float, "of the documents, where no held-out text is named; chosen by the seed", Range(above=0, below=1)

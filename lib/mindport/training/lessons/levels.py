@@ -72,7 +72,7 @@ class Levels(Result):
         return (
             verdict("mixed precision trains like float32", self.ok, how, f"{worst:.1e} (limit {LIMIT:g})", "CPU"),
             Property("mixed precision is faster on an Ascend NPU", "not verified",
-                     "its units compute in float16 and bfloat16; a CPU does not, and takes longer"),
+                     "an Ascend NPU computes in float16 and bfloat16; a CPU does not, and takes longer"),
         )  # fmt: skip
 
 

@@ -96,7 +96,7 @@ class Rehearsal(Result):
 
     def tables(self) -> tuple[Table, ...]:
         rows = [_row(trouble, alarm) for trouble, alarm in self.rang]
-        return (Table("trouble, and what rings", ("planted", "alarm", "at step", "seen", "likely cause", "do"), rows),)
+        return (Table("trouble, and what rings", ("planted", "alarm", "at step", "seen", "likely causes", "do"), rows),)
 
     def properties(self) -> tuple[Property, ...]:
         how = f"{len(self.rang)} planted into made-up records of {STEPS} steps"
@@ -119,7 +119,7 @@ def rehearse_alarms() -> Rehearsal:
 def _row(trouble: Trouble, alarm: Alarm | None) -> tuple[object, ...]:
     if alarm is None:
         return trouble.planted, "none", None, "", "", ""
-    return trouble.planted, alarm.name, alarm.step, alarm.says, alarm.causes[0], alarm.do
+    return trouble.planted, alarm.name, alarm.step, alarm.says, "; or ".join(alarm.causes), alarm.do
 
 
 def _listen(trouble: Trouble) -> list[Alarm]:

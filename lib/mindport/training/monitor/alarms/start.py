@@ -18,7 +18,7 @@ def leak(history: History, plan: Plan) -> Finding | None:
         return None
     who = "a model that has learnt nothing" if plan.start == "scratch" else "any model"
     causes = [
-        "the labels are the inputs: the shift by one is missing, or was done twice over",
+        "the labels are the inputs: the shift by one is missing",
         "a position sees later ones: the causal mask is missing, or the wrong way round",
         "the training text is the text that the model has learnt already"
         if plan.start == "pretrained" else "the weights are not random: a checkpoint was loaded",
@@ -38,6 +38,7 @@ def blank(history: History, plan: Plan) -> Finding | None:
         f"the first loss is {first:.3f}, as of a model that knows nothing (ln V = {plan.uniform:.2f})",
         ("no weights were loaded, or into another model than the one that is trained",
          "the ids come from another tokenizer than the model's",
+         "the labels were shifted twice, beforehand and in the loss: it predicts the token after the next",
          "the weights are not trained yet: then begin with `start: scratch`"),
         "mindport verify DIR: it compares the model with its origin, layer by layer",
     )  # fmt: skip
