@@ -22,6 +22,7 @@ from mindport.processes import environment
 from mindport.training.config import DataConfig
 from mindport.training.data import files, pool, prepare
 from mindport.training.data.division import position, threshold
+from mindport.training.data.record_writer import BLOCK, RecordWriter
 from tests.training.data.conftest import documents, opened
 
 DAMAGED = "tokens are missing|is damaged"
@@ -184,10 +185,16 @@ def test_an_end_of_text_that_the_model_does_not_know_is_refused(write, tmp_path)
         prepare(DataConfig(train=(path,)), model, tmp_path / "rows", vocab_size=768, seed=1, progress=False)
 
 
+def test_a_disk_that_refuses_the_rows_is_told_of(tmp_path):
+    writer = RecordWriter(tmp_path / "nowhere", "train", 4)
+    with pytest.raises(FileError, match=r"the rows cannot be written(.|\n)*nowhere"):
+        writer.add(np.zeros((BLOCK, 4), np.int32))
+
+
 def test_nothing_to_learn_or_to_measure_is_refused(write, made, tmp_path):
     with pytest.raises(UsageError, match="no text to learn from"):
         made(train=[])
-    with pytest.raises(FileError, match="leaves nothing to learn from"):
+    with pytest.raises(FileError, match=r"leaves nothing to learn from(.|\n)*0 documents(.|\n)*; 1 on the other side"):
         made(train=[write("one.jsonl", documents(1))], tokens=32)
     both = write("b.jsonl", documents(5))
     with pytest.raises(FileError, match=r"leaves nothing to measure on(.|\n)*5 on both sides"):
