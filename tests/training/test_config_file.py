@@ -152,6 +152,15 @@ WRONG = {  # what stands in the file: (where the message points, a word that it 
 }
 
 
+def test_a_dataset_with_splits_may_be_named_on_both_sides(tmp_path):
+    (tmp_path / "set").mkdir()
+    line = "{train: [set], held_out: [set]}"
+    with pytest.raises(ConfigError, match="twice"):
+        read_config(write(tmp_path, data=line))
+    (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    assert read_config(write(tmp_path, data=line)).data.held_out == (str(tmp_path / "set"),)
+
+
 @pytest.mark.parametrize("line", WRONG)
 def test_what_is_wrong_is_said_with_its_place(tmp_path, line):
     key, _, value = line.partition("=")

@@ -191,6 +191,14 @@ def test_a_disk_that_refuses_the_rows_is_told_of(tmp_path):
         writer.add(np.zeros((BLOCK, 4), np.int32))
 
 
+def test_a_share_that_is_far_from_what_was_asked_is_said(write, made):
+    texts = documents(40)
+    even = made(train=[write("even.jsonl", texts)], tokens=16, held_out_share=0.1)[0]
+    assert "% of the tokens" not in even.headline()
+    few = made(out="few", train=[write("few.jsonl", texts[:3])], tokens=16, held_out_share=0.05)[0]
+    assert few.held_share() > 0.1 and f"{few.held_share():.0%} of the tokens are held out" in few.headline()
+
+
 def test_nothing_to_learn_or_to_measure_is_refused(write, made, tmp_path):
     with pytest.raises(UsageError, match="no text to learn from"):
         made(train=[])
