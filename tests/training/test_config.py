@@ -111,7 +111,9 @@ def test_every_field_is_written_with_its_reason():
     assert all(get_origin(hint) is Annotated or dataclasses.is_dataclass(hint) for hint in hints)
 
 
-@pytest.mark.parametrize(("said", "value"), [("1e-4", 1e-4), ("2E+1", 20.0), ("1", 1.0), (".5", 0.5), ("1.", 1.0)])
+@pytest.mark.parametrize(
+    ("said", "value"), [("1e-4", 1e-4), ("2E+1", 20.0), ("1", 1.0), (".5", 0.5), ("1.", 1.0), ("3.4e38", 3.4e38)]
+)
 def test_a_number_may_be_written_as_people_write_it(tmp_path, said, value):
     config = read_config(write(tmp_path, optimizer=f"{{lr: {said}}}"))
     assert config.optimizer.lr == value and isinstance(config.optimizer.lr, float)
@@ -146,7 +148,20 @@ WRONG = {  # what stands in the file: (where the message points, a word that it 
     "schedule={warmup: 300}": ("train.yaml: schedule.warmup", "300 of 300 steps"),
     "monitor={sample_every: 5}": ("train.yaml: monitor.prompts", "sample_every: 0"),
     "precision={level: O1, loss_scale: 0.5}": ("train.yaml: precision.loss_scale", "at least 1"),
+    "precision={level: O1, loss_scale: 1e40}": ("train.yaml: precision.loss_scale", "float32"),
+    "optimizer={eps: 1e-50}": ("train.yaml: optimizer.eps", "float32"),
+    "steps=2147483648": ("train.yaml: steps", "int32"),
+    f"optimizer={{lr: {'9' * 400}}}": ("train.yaml: optimizer.lr", "int32"),
 }
+
+
+def test_a_dataset_with_splits_may_be_named_on_both_sides(tmp_path):
+    (tmp_path / "set").mkdir()
+    line = "{train: [set], held_out: [set]}"
+    with pytest.raises(ConfigError, match="twice"):
+        read_config(write(tmp_path, data=line))
+    (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    assert read_config(write(tmp_path, data=line)).data.held_out == (str(tmp_path / "set"),)
 
 
 @pytest.mark.parametrize("line", WRONG)

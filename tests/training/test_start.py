@@ -20,7 +20,8 @@ from mindport.training.callbacks import Callbacks
 from mindport.training.config import BatchConfig, CheckpointConfig, TrainConfig
 from mindport.training.interrupt import wishes
 from mindport.training.start import described_model, start_model
-from mindport.weights import load
+from mindport.weights import convert, load
+from mindport.weights.manifest import read_manifest, write_manifest
 from tests.training.runs import write
 
 
@@ -51,6 +52,18 @@ def test_a_model_is_converted_once_and_again_when_it_changed(source, tmp_path):
         start_model(TrainConfig(model=str(first.directory)), tmp_path / "x", told.append).directory == first.directory
     )
     assert len(told) == 2
+
+
+def test_a_conversion_in_another_precision_is_none_and_trained_weights_are_not_written_over(source, tmp_path):
+    config, told, path = TrainConfig(model=str(source)), [], tmp_path / "model"
+    convert(source, path, dtype="float16", progress=False)
+    start_model(config, path, told.append)
+    manifest = read_manifest(path)
+    assert len(told) == 1 and manifest.dtype == "keep"
+    write_manifest(path, dataclasses.replace(manifest, steps=3))
+    with pytest.raises(FileError, match="3 steps"):
+        start_model(config, path, told.append)
+    assert read_manifest(path).steps == 3
 
 
 def test_a_start_from_scratch_needs_no_weights_and_a_pretrained_one_does(tmp_path):

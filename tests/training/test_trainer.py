@@ -244,6 +244,15 @@ def test_a_damaged_checkpoint_is_passed_over(path, whole, tmp_path, capfd):
     assert "step-00000006 is passed over" in capfd.readouterr().err
 
 
+def test_a_record_that_is_gone_is_missed(path, whole, tmp_path, capfd):
+    with pytest.raises(Killed):
+        Trainer(config(path, tmp_path / "run"), [Kill(7)]).run()
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    report = Trainer(config(path, tmp_path / "run")).run(resume=True)
+    assert any("metrics.jsonl has 0 of the 6 steps" in warning for warning in report.warnings)
+    assert "warning: metrics.jsonl has 0" in capfd.readouterr().err and report.curve[0][0] == 7
+
+
 def test_the_mode_is_as_before(whole):
     assert ms.get_context("mode") == ms.PYNATIVE_MODE
 
@@ -285,3 +294,5 @@ def test_a_report_of_a_signal_is_told_apart(whole):
     assert interrupted.exit_code == 130 and not interrupted.ok
     assert dataclasses.replace(whole[0], finite=False).exit_code == 1
     assert not dataclasses.replace(whole[0], curve=()).ok
+    still = dataclasses.replace(whole[0], skipped=len(whole[0].curve))
+    assert not still.ok and "none of which moved the weights" in still.headline()

@@ -124,6 +124,7 @@ def assemble(
         about = About(plain(config), text.digest, sha256(start.tokenizer), {}, _device())
         saved, warnings = _resumed(checkpoints, config, start, about, say) if resume else (None, ())
         step, position = (saved.step, saved.about.position) if saved else (0, Position())
+        warnings += _lost(directory.metrics, step, say)
         _say_what_it_takes(config, start.config, step, say)
         stepper = _stepper(config, start, saved, precision)
         sampler = _sampler(config, stepper.model, start.tokenizer)
@@ -177,6 +178,17 @@ def _resumed(
     for warning in warnings:
         say(f"warning: {warning}")
     return saved, warnings
+
+
+def _lost(metrics: Path, step: int, say: Say) -> tuple[str, ...]:
+    """A warning where the record of the steps before is not whole, for the report is made of it."""
+    events = read_metrics(metrics) if step and metrics.exists() else []
+    count = len({event.step for event in events if isinstance(event, StepRecord) and event.step <= step})
+    if count == step:
+        return ()
+    warning = f"{metrics.name} has {count} of the {step} steps that were taken: the report lacks the others"
+    say(f"warning: {warning}")
+    return (warning,)
 
 
 def _newest(checkpoints: Checkpoints, say: Say) -> Saved | None:

@@ -11,7 +11,7 @@ from mindport.config import ModelConfig, read_config
 from mindport.errors import FileError, MindPortError
 from mindport.files import sha256
 from mindport.training.config import TrainConfig
-from mindport.weights.manifest import NAME, read_manifest
+from mindport.weights.manifest import NAME, Manifest, read_manifest
 
 Say = Callable[[str], None]
 
@@ -79,20 +79,38 @@ def tokenizer_of(directory: Path) -> Path:
 
 
 def _converted(source: Path, target: Path, say: Say) -> Path:
-    if not _is_of(target, source):
+    """The conversion of a source; one that is there already, or a new one.
+
+    Raises:
+        FileError: weights are there that were trained: not what the configuration names, nor to be written over.
+    """
+    there = _manifest(target)
+    if there and there.steps:
+        raise FileError("trained weights are in the way of the converted model", where=target,
+                        got=f"a checkpoint after {there.steps} steps", expected=f"{source}, converted",
+                        do="name it to train on from it (model: …), or move it elsewhere")  # fmt: skip
+    if there is None or not _is_of(there, target, source):
         say(f"converting {source}")
         weights.convert(source, target, overwrite=target.exists(), progress=False)
     return target
 
 
-def _is_of(converted: Path, source: Path) -> bool:
-    """Whether a conversion is there, and was made of exactly these files."""
+def _manifest(converted: Path) -> Manifest | None:
     try:
-        manifest = read_manifest(converted)
-        if manifest.source is None or sha256(converted / "config.json") != sha256(source / "config.json"):
+        return read_manifest(converted)
+    except MindPortError:  # none is there, or a damaged one: the conversion says what is wrong
+        return None
+
+
+def _is_of(manifest: Manifest, converted: Path, source: Path) -> bool:
+    """Whether a conversion was made of exactly these files, in their own precision."""
+    if manifest.source is None or manifest.dtype != "keep":
+        return False
+    try:
+        if sha256(converted / "config.json") != sha256(source / "config.json"):
             return False
         files = weights.open_hf(source).shards.files
         digests = {file.name: sha256(file) for file in files}
-    except MindPortError:  # none is there, or a damaged one: the conversion itself says what is wrong with the source
+    except MindPortError:  # a file is damaged: the conversion itself says which
         return False
     return digests == {name: known["sha256"] for name, known in manifest.source.files.items()}

@@ -80,8 +80,8 @@ class TrainReport(Result):
 
     @property
     def ok(self) -> bool:
-        """It ended as it was to, and the weights never moved by what is no number."""
-        return bool(self.curve) and self.finite and self.fatal is None and self.signal is None
+        """It ended as it was to, the weights moved, and never by what is no number."""
+        return self.skipped < len(self.curve) and self.finite and self.fatal is None and self.signal is None
 
     @property
     def exit_code(self) -> int:
@@ -106,6 +106,7 @@ class TrainReport(Result):
         if self.signal:
             return f"{self.signal.name} ended the run after step {self.step} of {self.steps}; go on: {self.command}"
         early = f" ({self.ended})" if self.ended else ""
+        early += ", none of which moved the weights" if self.skipped == len(self.curve) else ""
         return f"{self.step} of {self.steps} steps{early}: {course}"
 
     def tables(self) -> tuple[Table, ...]:

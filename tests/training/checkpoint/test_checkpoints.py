@@ -164,6 +164,13 @@ def test_a_newer_one_that_is_damaged_is_passed_over_and_told(source: Path, tmp_p
         assert checkpoints.newest().path == third and checkpoints.refused == {}
 
 
+def test_one_under_the_name_of_another_step_is_not_resumed_from_and_then_cut(source: Path, saved: Path) -> None:
+    other = saved.rename(saved.with_name("step-00000099"))
+    with Checkpoints(saved.parent, source) as checkpoints, pytest.raises(FileError, match="name is not its step"):
+        checkpoints.newest()
+    assert other.is_dir()
+
+
 def test_where_none_is_whole_it_is_no_new_start(source: Path, saved: Path) -> None:
     (saved / "model.safetensors").write_bytes(b"")
     with Checkpoints(saved.parent, source) as checkpoints, pytest.raises(FileError, match="none of the 1 checkpoints"):

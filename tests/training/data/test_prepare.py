@@ -22,6 +22,7 @@ from mindport.processes import environment
 from mindport.training.config import DataConfig
 from mindport.training.data import assemble, files, pool, prepare
 from mindport.training.data.division import place, threshold
+from mindport.training.data.record_writer import BLOCK, RecordWriter
 from tests.training.data.conftest import documents, opened
 
 DAMAGED = "tokens are missing|is damaged"
@@ -194,10 +195,24 @@ def test_an_end_of_text_that_the_model_does_not_know_is_refused(write, tmp_path)
         prepare(DataConfig(train=(path,)), model, tmp_path / "rows", vocab_size=768, seed=1, progress=False)
 
 
+def test_a_disk_that_refuses_the_rows_is_told_of(tmp_path):
+    writer = RecordWriter(tmp_path / "nowhere", "train", 4)
+    with pytest.raises(FileError, match=r"the rows cannot be written(.|\n)*nowhere"):
+        writer.add(np.zeros((BLOCK, 4), np.int32))
+
+
+def test_a_share_that_is_far_from_what_was_asked_is_said(write, made):
+    texts = documents(40)
+    even = made(train=[write("even.jsonl", texts)], tokens=16, held_out_share=0.1)[0]
+    assert "% of the tokens" not in even.headline()
+    few = made(out="few", train=[write("few.jsonl", texts[:3])], tokens=16, held_out_share=0.05)[0]
+    assert few.held_share() > 0.1 and f"{few.held_share():.0%} of the tokens are held out" in few.headline()
+
+
 def test_nothing_to_learn_or_to_measure_is_refused(write, made, tmp_path):
     with pytest.raises(UsageError, match="no text to learn from"):
         made(train=[])
-    with pytest.raises(FileError, match="leaves nothing to learn from"):
+    with pytest.raises(FileError, match=r"leaves nothing to learn from(.|\n)*0 documents(.|\n)*; 1 on the other side"):
         made(train=[write("one.jsonl", documents(1))], tokens=32)
     both = write("b.jsonl", documents(5))
     with pytest.raises(FileError, match=r"leaves nothing to measure on(.|\n)*5 on both sides"):

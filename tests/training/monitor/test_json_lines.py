@@ -99,7 +99,9 @@ def test_a_resumed_run_has_each_step_once(tmp_path):
 @pytest.mark.parametrize(
     "line",
     [b"{}", b"[]", b'{"event": "step"}', b'{"event": "lunch", "step": 1}', b'{"event": "sample", "steps": 1}',
-     b'{"event": "step", "step": 1, "loss": "low", "norm": 1, "lr": 1}', b"\xff"],
+     b'{"event": "step", "step": 1, "loss": "low", "norm": 1, "lr": 1}', b"\xff",
+     b'{"event": "step", "step": "2", "loss": 1, "norm": 1, "lr": 1}',
+     b'{"event": "step", "step": 2, "loss": null, "norm": 1, "lr": 1}'],
 )  # fmt: skip
 def test_a_damaged_line_is_refused_by_its_number(tmp_path, line):
     write(tmp_path / "m", EVENTS[:1])

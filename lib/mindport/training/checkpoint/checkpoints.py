@@ -142,7 +142,7 @@ class Checkpoints:
         self.refused = {}
         for path in reversed(self.all()):
             try:
-                return read_checkpoint(path)
+                return _of_its_name(read_checkpoint(path))
             except MindPortError as error:
                 self.refused[path] = error
         if self.refused:
@@ -230,6 +230,14 @@ class Checkpoints:
                 remove_free(path)
         for path in self.root.glob(f".{BEST}.*.part"):
             path.unlink(missing_ok=True)
+
+
+def _of_its_name(saved: Saved) -> Saved:
+    """A checkpoint under the name of another step is not of its place: `cut` would take it for a later one."""
+    if step_of(saved.path) != saved.step:
+        raise FileError("the checkpoint's name is not its step", where=saved.path, got=saved.path.name,
+                        expected=f"step-{saved.step:08d}", do="rename it")  # fmt: skip
+    return saved
 
 
 def step_of(path: Path) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NoReturn
 
 from mindport.config import ModelConfig
 from mindport.errors import ConfigError
 from mindport.training.config.fields import within
 from mindport.training.config.train_config import TrainConfig
+from mindport.training.data.files import DATASET_DICT
 
 
 def check(config: TrainConfig, where: str) -> None:
@@ -49,8 +51,10 @@ def _check_names(config: TrainConfig, where: str) -> None:
         if not value:
             _refuse("the configuration does not say what every training needs", where, name, got="nothing",
                     do="mindport train --example tiny-gpt2 shows a whole configuration")  # fmt: skip
-    named = [*config.data.train, *config.data.held_out]
-    if twice := sorted({name for name in named if named.count(name) > 1}):
+    train, held_out = config.data.train, config.data.held_out
+    both = {name for name in train if name in held_out and not (Path(name) / DATASET_DICT).is_file()}
+    repeated = {name for names in (train, held_out) for name in names if names.count(name) > 1}
+    if twice := sorted(both | repeated):  # of a dataset with splits each side takes its own
         _refuse("a text is named twice", where, "data", got=twice[0],
                 do="name it once: held-out text must not be learned from")  # fmt: skip
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from mindport.errors import ConfigError
-from mindport.training.config.ranges import FINITE, Range
+from mindport.training.config.ranges import FINITE, Range, is_kept
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def value_of(field: Field, value: Any, where: str) -> Any:
         return from_dict(field.kind, value, where)
     try:
         return _read(field.kind, value, field.range)
-    except ValueError:
+    except (ValueError, OverflowError):
         hint = _hint(field, value)
         raise ConfigError("a value of the configuration is not what it should be", where=where, got=_shown(value),
                           expected=f"{field.expected} ({field.reason})", do=hint) from None  # fmt: skip
@@ -188,6 +188,10 @@ def _hint(field: Field, value: Any) -> str | None:
         return f"put brackets around it: [{value}]"
     if field.kind is bool and isinstance(value, str):
         return "write true or false"
+    if type(value) is int and not is_kept(value):
+        return "numbers are kept as int32 and float32: take a smaller one"
+    if type(value) is float and value - value == 0 and not is_kept(value):
+        return "numbers are kept as float32: from 1.2e-38 to 3.4e38, or 0"
     return None
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+
+WHOLE, SMALLEST, LARGEST = 2**31, 2.0**-126, 2.0**128  # what int32 and float32 end below, and where float32 begins
+
+
+def is_kept(number: float) -> bool:
+    """Whether a device keeps the number: int32, or float32 at full precision; NaN and infinities it does not."""
+    if isinstance(number, int):
+        return abs(number) < WHOLE
+    return number == 0 or SMALLEST <= abs(number) < LARGEST
 
 
 @dataclass(frozen=True)
 class Range:
-    """The finite numbers within some bounds.
+    """The numbers within some bounds, of those that a device keeps.
 
     Attributes:
         at_least, above: lower bounds, one of them at most.
@@ -21,8 +29,8 @@ class Range:
     below: float | None = None
 
     def holds(self, number: float) -> bool:
-        """Whether the number lies within the bounds; NaN and infinities never do."""
-        return math.isfinite(number) and not (
+        """Whether the number lies within the bounds, and a device keeps it."""
+        return is_kept(number) and not (
             (self.at_least is not None and number < self.at_least)
             or (self.above is not None and number <= self.above)
             or (self.at_most is not None and number > self.at_most)

@@ -23,7 +23,7 @@ TRAIN, HELD_OUT = "train", "held_out"
 SPLITS = (TRAIN, HELD_OUT)
 SMALLEST, LARGEST, PARTS = 1 << 18, 1 << 23, 64  # bytes of a part, and how many a file has between the two
 END_OF_TEXT = "<|endoftext|>"  # what divides documents in published text files, whatever the tokenizer
-_DICT = "dataset_dict.json"
+DATASET_DICT = "dataset_dict.json"
 _STATE = "state.json"
 _DEFAULTS = {TRAIN: ("train",), HELD_OUT: ("validation", "test")}
 
@@ -99,11 +99,11 @@ def _files(name: str, split: str) -> Iterator[Path]:
 
 def _split_folder(folder: Path, wanted: str, split: str) -> Path:
     """The folder of one split of a DatasetDict; a Dataset's own folder."""
-    if not (folder / _DICT).is_file():
+    if not (folder / DATASET_DICT).is_file():
         if wanted:
             raise FileError("the dataset has no splits", where=folder, got=f":{wanted}", do="leave it out")
         return folder
-    there = read_json(folder / _DICT).get("splits", [])
+    there = read_json(folder / DATASET_DICT).get("splits", [])
     choice = [wanted] if wanted else [name for name in _DEFAULTS[split] if name in there][:1]
     if not choice or choice[0] not in there:
         raise FileError("the dataset has no such split", where=folder, got=wanted or " or ".join(_DEFAULTS[split]),

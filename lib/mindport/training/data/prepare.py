@@ -169,9 +169,10 @@ def _check_counts(done: Assembled, config: DataConfig) -> None:
     for split, counts in done.counts.items():
         if counts.counted == 0:
             what = "learn from" if split == TRAIN else "measure on"
+            other = done.counts[HELD_OUT if split == TRAIN else TRAIN].documents
             raise FileError(f"the text leaves nothing to {what}", where=", ".join(config.train + config.held_out),
                             got=f"{counts.documents} documents, {counts.empty} empty, {counts.idle} rows in which "
-                            f"nothing counts, {done.leaked} on both sides",
+                            f"nothing counts, {done.leaked} on both sides; {other} on the other side",
                             do="name more text, held-out text (data.held_out), or longer rows")  # fmt: skip
 
 

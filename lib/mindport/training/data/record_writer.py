@@ -8,11 +8,14 @@ Bytes, since MindRecord packs an int32 array value by value: only bytes can be r
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from mindport.errors import FileError
 
 SCHEMA = {"row": {"type": "int64"}, "tokens": {"type": "bytes"}}
 FILE_BYTES = 1 << 28  # of a file's rows
@@ -40,15 +43,25 @@ class RecordWriter:
         self.waiting: list[np.ndarray] = []
 
     def add(self, rows: np.ndarray) -> None:
-        """Append int32 (n, length) rows."""
+        """Append int32 (n, length) rows.
+
+        Raises:
+            FileError: the disk refuses.
+        """
         self.waiting.append(rows)
         if sum(map(len, self.waiting)) >= BLOCK:
-            self._flush()
+            with _refusal(self.directory):
+                self._flush()
 
     def close(self) -> list[str]:
-        """Write what waits; the names of the files, in order."""
-        self._flush()
-        self._end_file()
+        """Write what waits; the names of the files, in order.
+
+        Raises:
+            FileError: the disk refuses.
+        """
+        with _refusal(self.directory):
+            self._flush()
+            self._end_file()
         return self.files
 
     def _flush(self) -> None:
@@ -85,3 +98,15 @@ class RecordWriter:
         if self.writer is not None:
             self.writer.commit()
             self.writer = None
+
+
+@contextlib.contextmanager
+def _refusal(directory: Path) -> Iterator[None]:
+    """What MindSpore raises for a full disk, or one that may not be written to, as an error of ours."""
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        said = [line.strip() for line in str(error).splitlines() if line.startswith("[ERROR]")]
+        raise FileError("the rows cannot be written", where=directory, got=" ".join(said) or error,
+                        do="free the disk, or name another place (data.directory); what is tokenised is kept",
+                        ) from None  # fmt: skip

@@ -58,6 +58,11 @@ class DataReport(Result):
                 f"{held_out['tokens']:,} held out{said}")  # fmt: skip
         return "; ".join([text, *self.remarks()])
 
+    def held_share(self) -> float:
+        """Of all tokens."""
+        held = self.counts(HELD_OUT)["tokens"]
+        return held / (held + self.counts(TRAIN)["tokens"])
+
     def remarks(self) -> Iterator[str]:
         """What is to be noticed: cut documents, idle rows, text on both sides."""
         train = self.counts(TRAIN)
@@ -65,6 +70,10 @@ class DataReport(Result):
             yield f"{train['truncated']:,} documents are longer than a row: {train['cut']:,} tokens were cut off"
         if train["idle"]:
             yield f"nothing counts in {train['idle']:,} rows"
+        held, share = self.held_share(), self.manifest.request["config"]["held_out_share"]
+        if not self.manifest.request["config"]["held_out"] and held > 2 * share:
+            yield (f"{held:.0%} of the tokens are held out, by {share:.0%} of the documents: they are few, or of "
+                   "different lengths")  # fmt: skip
         if self.manifest.leaked:
             yield f"{self.manifest.leaked:,} held-out documents are in the training text, and were left out"
 

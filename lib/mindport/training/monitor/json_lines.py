@@ -28,6 +28,7 @@ KINDS: dict[str, type] = {
 }  # fmt: skip
 NAMES = {kind: name for name, kind in KINDS.items()}
 TYPES = {kind: {field.name: str(field.type) for field in dataclasses.fields(kind)} for kind in NAMES}
+PLAIN = {"int": int, "str": str, "bool": bool}
 DO = "move it aside; a run that is resumed begins another one"
 
 
@@ -104,11 +105,19 @@ def _event(line: bytes, where: str) -> Event | None:
 
 
 def _value(kind: type, name: str, value: Any) -> Any:
-    """A value as the field has it: JSON knows neither tuples nor NaN, and cannot tell 3.0 from 3 everywhere."""
-    is_float = TYPES[kind][name].startswith("float")
-    if isinstance(value, list):
-        return tuple(value)
-    return float(value) if is_float and value is not None else value
+    """A value as the field has it: JSON knows neither tuples nor NaN, and cannot tell 3.0 from 3 everywhere.
+
+    Raises:
+        ValueError, TypeError: it is none for the field.
+    """
+    wanted = TYPES[kind][name]
+    if value is None and wanted.endswith("None"):
+        return None
+    if wanted.startswith("float"):
+        return float(value)
+    if type(value) is not PLAIN.get(wanted, type(value)):
+        raise TypeError
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _line(event: Event) -> bytes:
