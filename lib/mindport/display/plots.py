@@ -141,7 +141,7 @@ def _draw(
     if len(axes.lines) > 1:
         _legend(axes)
     if note := _undrawn(itertools.chain(series.values(), limits.values()), log):
-        axes.text(1, 1.02, note, transform=axes.transAxes, ha="right", fontsize=9, color="#a40e26")
+        axes.text(1, 1.02, note, transform=axes.transAxes, ha="right", fontsize=9, color="#57606a")
 
 
 def _legend(axes: Axes) -> None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mindport.config import ModelConfig
+from mindport.errors import FileError
 from mindport.files import read_json, sha256
 from mindport.results import plain
-from mindport.training.checkpoint import About, Checkpoints, Run, Saved, check_belongs
+from mindport.training.checkpoint import About, Checkpoints, Run, Saved, check_belongs, check_course, read_record
 from mindport.training.checkpoint.checkpoints import BEST
 from mindport.training.config import TrainConfig, check_model
 from mindport.training.data import Batch, Batches, Position
@@ -118,6 +119,8 @@ def assemble(
     precision, say = _precision(config), say_nothing if quiet else say_aloud
     with contextlib.ExitStack() as stack:
         stack.enter_context(execution(config.mode))
+        if resume:
+            _check_course(directory, config)
         text = open_text(config)
         start = start_model(config, directory.model, say)
         checkpoints = stack.enter_context(_checkpoints(config, directory, start))
@@ -164,6 +167,14 @@ def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel
                        asynchronous=told.asynchronous)  # fmt: skip
 
 
+def _check_course(directory: RunDirectory, config: TrainConfig) -> None:
+    """What a checkpoint is going to refuse is said before the text is looked at, whose own answer would mislead."""
+    for path in sorted(directory.checkpoints.glob("step-*"), reverse=True):
+        with contextlib.suppress(FileError):  # a damaged one; it is told when all of it is read
+            check_course(path, read_record(path).about.config, config)
+            return
+
+
 def _resumed(
     checkpoints: Checkpoints, config: TrainConfig, start: StartModel, about: About, say: Say
 ) -> tuple[Saved | None, tuple[str, ...]]:
@@ -174,7 +185,8 @@ def _resumed(
         return None, ()
     warnings = check_belongs(saved, Run(config, start.config, about.data, about.tokenizer, about.device))
     checkpoints.cut(saved.step)
-    say(f"resuming after step {saved.step}, from {saved.path}")
+    left = config.steps - saved.step
+    say(f"resuming after step {saved.step}, from {saved.path}" if left > 0 else f"all {saved.step} steps were taken")
     for warning in warnings:
         say(f"warning: {warning}")
     return saved, warnings

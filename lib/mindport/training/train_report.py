@@ -98,9 +98,10 @@ class TrainReport(Result):
         return sum(losses) / len(losses) if losses else math.nan
 
     def headline(self) -> str:
-        course = f"loss {self.first_loss:.3f} → {self.last_loss:.3f}"
+        course = f"loss {self.first_loss:.3f} in the first step, {self.last_loss:.3f} over the last {LAST}"
         if len(self.held_out) > 1:
-            course += f", held-out perplexity {self.held_out[0].perplexity:.4g} → {self.held_out[-1].perplexity:.4g}"
+            before, after = (f"{measured.perplexity:.4g}" for measured in (self.held_out[0], self.held_out[-1]))
+            course = f"held-out perplexity {before} → {after}; {course}"
         if self.fatal:
             return f"{self.fatal.name} at step {self.fatal.step}; {self._last_good()}"
         if self.signal:
@@ -126,8 +127,8 @@ class TrainReport(Result):
     def properties(self) -> tuple[Property, ...]:
         """Lines for the card: it ended well, and the model is better on text that it did not learn from."""
         how = f"{self.step} steps in {self.mode} mode, {self.model}"
-        lines = [verdict("a training runs to its end with finite losses", self.ok, how,
-                         f"loss {self.first_loss:.3f} → {self.last_loss:.3f}", self.device)]  # fmt: skip
+        figure = f"loss {self.first_loss:.3f}, {self.last_loss:.3f} over the last {LAST}"
+        lines = [verdict("a training runs to its end with finite losses", self.ok, how, figure, self.device)]
         if len(self.held_out) > 1:
             first, last = self.held_out[0], self.held_out[-1]
             lines.append(verdict(

@@ -42,7 +42,7 @@ class Trainer:
         config: what is trained, on what, how; its relative paths begin at the working directory.
         callbacks: are told of every event, in this order.
         sinks: take every event that is recorded, besides the run's own files and the terminal.
-        quiet: nothing is said on stderr; the report has all of it.
+        quiet: no line a step on stderr, nor what the run begins with; the report has it.
 
     Attributes:
         step: steps taken so far.

@@ -70,9 +70,35 @@ def check_belongs(saved: Saved, run: Run) -> tuple[str, ...]:
             raise UsageError(f"the checkpoint was trained with another {what}", where=saved.path,
                              got=f"sha256 {now or 'none'}", expected=before or "none",
                              do=f"give the run the {what} that it began with, or begin another run")  # fmt: skip
-    changed = _changed(saved, run.config)
-    _check_config(saved.path, changed, run.config)
+    changed = check_course(saved.path, saved.about.config, run.config)
     return (*_said(changed), *_elsewhere(saved, run.device))
+
+
+def check_course(path: Path, before: Mapping[str, Any], config: TrainConfig) -> dict[str, tuple[Any, Any]]:
+    """Hold a checkpoint's configuration to that of the run that is to go on from it.
+
+    Args:
+        path: of the checkpoint.
+        before: its configuration, as `About.config` has it.
+        config: of the run.
+
+    Returns:
+        Field → (before, now), of those that may differ and are to be said.
+
+    Raises:
+        UsageError: a field differs that changes the course.
+    """
+    changed = _changed(before, config)
+    free = {*SAID, *([LONGER] if config.schedule.shape == "constant" else [])}
+    odd = {name: pair for name, pair in changed.items() if name not in free}
+    if odd:
+        raise UsageError(
+            "the run cannot go on with another configuration: its course would be neither the old nor the new one",
+            where=path, got=some([f"{name} = {now}" for name, (_, now) in odd.items()], 5),
+            expected=some([f"{name} = {was}" for name, (was, _) in odd.items()], 5),
+            do="set them back, or begin another run from these weights: model: " + str(path),
+        )  # fmt: skip
+    return changed
 
 
 def _check_model(saved: Saved, model: ModelConfig) -> None:
@@ -84,24 +110,12 @@ def _check_model(saved: Saved, model: ModelConfig) -> None:
                          do="resume with the model that the run began with")  # fmt: skip
 
 
-def _changed(saved: Saved, config: TrainConfig) -> dict[str, tuple[Any, Any]]:
+def _changed(told: Mapping[str, Any], config: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """Field → (before, now), of those that differ and are not free to."""
-    before, now = dict(_leaves(saved.about.config)), dict(_leaves(plain(config)))
+    before, now = dict(_leaves(told)), dict(_leaves(plain(config)))
     names = (name for name in {**before, **now} if name in SAID or not any(fnmatch(name, x) for x in MAY_CHANGE))
     pairs = {name: (before.get(name, "nothing"), now.get(name, "nothing")) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _check_config(path: Path, changed: Mapping[str, tuple[Any, Any]], config: TrainConfig) -> None:
-    free = {*SAID, *([LONGER] if config.schedule.shape == "constant" else [])}
-    odd = {name: pair for name, pair in changed.items() if name not in free}
-    if odd:
-        raise UsageError(
-            "the run cannot go on with another configuration: its course would be neither the old nor the new one",
-            where=path, got=some([f"{name} = {now}" for name, (_, now) in odd.items()], 5),
-            expected=some([f"{name} = {before}" for name, (before, _) in odd.items()], 5),
-            do="set them back, or begin another run from these weights: model: " + str(path),
-        )  # fmt: skip
 
 
 def _said(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:

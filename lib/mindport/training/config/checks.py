@@ -8,8 +8,7 @@ from typing import NoReturn
 from mindport.config import ModelConfig
 from mindport.errors import ConfigError
 from mindport.training.config.fields import within
-from mindport.training.config.train_config import TrainConfig
-from mindport.training.data.files import DATASET_DICT
+from mindport.training.config.train_config import DATASET_DICT, TrainConfig
 
 
 def check(config: TrainConfig, where: str) -> None:

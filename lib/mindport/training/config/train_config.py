@@ -15,6 +15,8 @@ Start = Literal["pretrained", "scratch"]
 Mode = Literal["graph", "pynative"]
 Layout = Literal["packed", "padded"]
 Shape = Literal["constant", "linear", "cosine"]
+
+DATASET_DICT = "dataset_dict.json"  # in a folder of several splits, of which each side of the data takes its own
 Level = Literal["O0", "O1", "O2"]
 Dtype = Literal["float16", "bfloat16"]
 

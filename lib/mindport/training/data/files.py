@@ -17,13 +17,13 @@ from typing import Any
 
 from mindport.errors import FileError, UsageError
 from mindport.files import read_json, sha256
+from mindport.training.config.train_config import DATASET_DICT
 from mindport.training.data.arrow import batch_sizes
 
 TRAIN, HELD_OUT = "train", "held_out"
 SPLITS = (TRAIN, HELD_OUT)
 SMALLEST, LARGEST, PARTS = 1 << 18, 1 << 23, 64  # bytes of a part, and how many a file has between the two
 END_OF_TEXT = "<|endoftext|>"  # what divides documents in published text files, whatever the tokenizer
-DATASET_DICT = "dataset_dict.json"
 _STATE = "state.json"
 _DEFAULTS = {TRAIN: ("train",), HELD_OUT: ("validation", "test")}
 
