@@ -17,7 +17,7 @@ LAUNCHER := $(shell for p in python3 python3.12 python3.11 python3.10 python; do
 	if $$p -c "" >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lab check bench peer fuzz sanitize clean
+.PHONY: help setup run test lab check bench kill peer fuzz sanitize clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -46,6 +46,13 @@ bench: setup  ## time the library beside its peers on this machine; leaves runs/
 	@for name in attention layer step train knobs convert data; do \
 		$(BIN)/mindport bench $$name --json runs/bench/$$name.json $(ARGS) || failed="$$failed $$name"; echo; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+KILL = --times 20 --set batch.rows=2 --set dropout=0.1 --set checkpoints.every=4 --set schedule.warmup=5 \
+	--set monitor.sample_every=0 --set monitor.tensorboard=false
+kill: setup  ## kill a training at 20 moments, resume it each time, compare every bit; in both modes
+	$(BIN)/python -m mindport.training.kill_test data/training/tiny-gpt2.yaml $(KILL) --set steps=60 --set data.tokens=64
+	$(BIN)/python -m mindport.training.kill_test data/training/tiny-llama.yaml $(KILL) --set steps=40 --set data.tokens=48 \
+		--set mode=pynative
 
 peer: setup  ## hold our weights and YAML to MindSpore Transformers itself; writes docs/mindformers.md
 	$(BIN)/python .ci/peer/peer.py $(ARGS)
