@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from mindport.errors import FileError
 from mindport.parity import exported
-from mindport.parity.exported import check_export
+from mindport.parity.exported import allowed, check_export
 from mindport.parity.reference import record
 
 NAME = "llama-untied-llama3"
@@ -36,7 +36,13 @@ def test_an_export_is_the_checkpoint_and_a_changed_one_is_not(case, tmp_path, in
     weights["model.layers.1.mlp.down_proj.weight"] = weights["model.layers.1.mlp.down_proj.weight"] * 1.01
     save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
     changed = check_export(checkpoint, target, progress=False)
-    assert not changed.ok and changed.error > changed.limit and "another model" in changed.headline()
+    assert not changed.ok and changed.error > 10 * changed.limit and "another model" in changed.headline()
+
+
+def test_large_logits_are_held_relative_to_the_largest():
+    assert allowed(scale=1.0, own=1e-6) == 1e-4
+    assert allowed(scale=1.0, own=1e-4) == 4e-4
+    assert allowed(scale=40.0, own=1e-6) == pytest.approx(4e-4)
 
 
 def test_a_target_of_something_else_is_refused(case, tmp_path):
