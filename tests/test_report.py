@@ -121,7 +121,7 @@ def test_steps_that_left_no_record_are_not_verified(tmp_path):
     card = report.gather(tmp_path)
     open_lines = [line.name for line in card.properties() if line.how == "step not run"]
     assert open_lines == [promise for step, promise in STEPS.items() if step != "03_layer_parity"]
-    assert card.ok and card.missing() == ["00", "01", "02", "04", "07"]
+    assert card.ok and card.missing() == ["00", "01", "02", "04", "05", "07"]
 
 
 def test_an_empty_run_verifies_nothing(tmp_path):
@@ -145,7 +145,7 @@ def test_the_card_counts_and_lists_every_property(tmp_path):
     report.write_report(tmp_path)
     card = json.loads((tmp_path / "card.json").read_text())
     assert card["ok"] is False and card["device"] == "CPU"
-    assert card["counts"] == {"verified": 1, "failed": 1, "skipped": 1, "not_verified": 7}
+    assert card["counts"] == {"verified": 1, "failed": 1, "skipped": 1, "not_verified": 8}
     assert {state: len(card[state]) for state in card["counts"]} == card["counts"]
     assert card["failed"][0]["name"] == "NumPy ABI"
     assert card["steps"]["03_layer_parity"]["ok"] is True
@@ -256,7 +256,7 @@ def test_numbers_and_shapes_stay_whole(tmp_path):
 def test_the_verdict_stands_at_the_top(tmp_path):
     write(tmp_path)
     report.write_report(tmp_path)
-    assert "✓ Everything that was tried holds; 9 properties were not tried" in (tmp_path / "index.html").read_text()
+    assert "✓ Everything that was tried holds; 10 properties were not tried" in (tmp_path / "index.html").read_text()
     write(tmp_path, answer=Answer(lines=(verdict("logits agree", False, "4 prompts"),)))
     report.write_report(tmp_path)
     assert "✗ Failed: logits agree" in (tmp_path / "index.html").read_text()

@@ -140,7 +140,10 @@ def test_an_interruption_ends_the_workers(tmp_path):
         HEAD + entry(1, slow[0]) + entry(2, slow[1]) + entry(3, "calls", set_up="counted"), encoding="utf-8"
     )
     code = "import pathlib, sys; from mindport.claims import run; run(ledger=pathlib.Path(sys.argv[1]))"
-    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background has it ignored
+    )  # fmt: skip
     assert until(lambda: all(pid.exists() and pid.read_text() for pid in pids))
     process.send_signal(signal.SIGINT)
     assert b"KeyboardInterrupt" in process.communicate(timeout=30)[1] and process.returncode

@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,15 @@ def test_the_estimate_counts_what_is_kept(monkeypatch):
     assert plain.time(90, None) == ""
 
 
-def test_a_signal_is_a_wish_and_a_second_one_an_order():
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Ctrl-C is heard, also where the tests run in the background of a shell that has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_is_a_wish_and_a_second_one_an_order(heard):
     before = signal.getsignal(signal.SIGINT)
     with wishes() as wish:
         assert wish.signal is None
