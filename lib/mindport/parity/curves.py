@@ -266,13 +266,22 @@ class CurveReport(Result):
     def properties(self) -> tuple[Property, ...]:
         how = f"{self.steps} steps of {self.model}: the same weights, batches, optimizer and schedule in transformers"
         lines = [
-            verdict(f"a training's {SAYS[course.quantity]} at every step", course.ok, how, course.figure, self.device)
+            verdict(f"the {SAYS[course.quantity]} of every training step is PyTorch's", course.ok, how, course.figure,
+                    self.device)
             for course in self.courses if course.quantity != "counted"
         ]  # fmt: skip
         if self.ours.held_out:
             (before, after), error = self.ours.held_out, self.held_out_error
             figure = f"perplexity {math.exp(before):.3f} → {math.exp(after):.3f}, losses within {error:.1e}"
-            lines.append(verdict("held-out text before and after", error <= LIMITS["loss"], how, figure, self.device))
+            lines.append(
+                verdict(
+                    "the loss on held-out text is PyTorch's, before and after",
+                    error <= LIMITS["loss"],
+                    how,
+                    figure,
+                    self.device,
+                )
+            )
         return tuple(lines)
 
     def as_dict(self) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class ExportReport(Result):
 
     def properties(self) -> tuple[Property, ...]:
         how = "checkpoint → mindport convert --to huggingface → the class itself, logits and greedy continuation"
-        return (verdict("a trained checkpoint exported to Hugging Face", self.ok, how, self.figure, "CPU"),)
+        return (verdict("a trained checkpoint is the same model in transformers", self.ok, how, self.figure, "CPU"),)
 
 
 def check_export(checkpoint: Path | str, exported: Path | str | None = None, progress: bool = True) -> ExportReport:

@@ -22,6 +22,7 @@ from mindport.training.config import (
 )
 from mindport.training.data import Batch, Prepared
 from mindport.training.data.chat import has_template
+from mindport.training.parts import say_aloud
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model, start_model
 from mindport.training.stepper import Stepper
@@ -90,7 +91,7 @@ class Laboratory:
     def __init__(self, config: TrainConfig) -> None:
         self.config = replace(config, batch=replace(config.batch, rows=ROWS, accumulate=1))
         self.text: Prepared = open_text(config)
-        self.start = start_model(config, RunDirectory(config.out).model, print)
+        self.start = start_model(config, RunDirectory(config.out).model, say_aloud)
 
     @property
     def layers(self) -> int:
