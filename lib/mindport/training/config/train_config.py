@@ -87,6 +87,7 @@ class CheckpointConfig:
     keep: Annotated[int, "of the newest ones are kept; older ones go", COUNT] = 2
     best: Annotated[bool, "the one with the best held-out loss is kept besides"] = True
     asynchronous: Annotated[bool, "written by a thread while the training goes on"] = True
+    sharded: Annotated[bool, "each process writes its own share of the weights; false: the first one writes all"] = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,15 @@ class MonitorConfig:
 
 
 @dataclass(frozen=True)
+class ParallelConfig:
+    """Over how many processes a step is spread; dp · tp of them, each a rank."""
+
+    dp: Annotated[int, "replicas of the model: each takes rows / dp of a batch", COUNT] = 1
+    tp: Annotated[int, "processes that share a replica's heads, MLP and vocabulary", COUNT] = 1
+    bucket: Annotated[float, "MiB of gradients that are added up in one message; 0: each weight alone", NOT_NEGATIVE] = 16.0
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """A training."""
 
@@ -116,6 +126,7 @@ class TrainConfig:
     dropout: Annotated[float | None, "in place of the model's own; 0 to compare with another framework", SHARE] = None
     data: DataConfig = field(default_factory=DataConfig)
     batch: BatchConfig = field(default_factory=BatchConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     precision: PrecisionConfig = field(default_factory=PrecisionConfig)
