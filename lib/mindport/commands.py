@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,17 @@ def _beside_torch(config: Any, options: argparse.Namespace) -> Result:
     from mindport.parity.beside import beside_torch
 
     return beside_torch(config, overwrite=options.overwrite)
+
+
+def layouts(options: argparse.Namespace) -> Result:
+    from mindport.parallel.layouts import compare_layouts
+
+    config = _training(options)
+    return compare_layouts(config, options.layouts, f"{config.out}-layouts", say=_aloud)
+
+
+def _aloud(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def prepare(options: argparse.Namespace) -> Result:
@@ -296,6 +308,13 @@ COMMANDS = {
         prepare, "make the tokens of a training beforehand; `train` does it where it was not done",
         "mindport prepare data/training/tiny-gpt2.yaml",
         (_arg("config", type=Path, metavar="CONFIG", help="the training's YAML file"), *_SETTINGS),
+    ),
+    "layouts": Command(
+        layouts, "train under each layout, as real processes, and hold every loss to one process",
+        "mindport layouts data/training/tiny-gpt2.yaml dp2 tp2 dp2,tp2 --steps 20",
+        (_arg("config", type=Path, metavar="CONFIG", help="the training's YAML file"),
+         _arg("layouts", nargs="+", metavar="LAYOUT", help="degrees of data and tensor parallelism: dp2, tp2, dp2,tp2"),
+         *_SETTINGS),
     ),
     "bench": Command(
         bench, "time ours beside a peer, in one run, and hold the two to the same numbers",
