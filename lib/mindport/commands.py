@@ -128,6 +128,12 @@ def prepare(options: argparse.Namespace) -> Result:
     return prepare_text(_training(options))
 
 
+def gather(options: argparse.Namespace) -> Result:
+    from mindport.training.checkpoint import gather
+
+    return gather(options.source, options.target, overwrite=options.overwrite)
+
+
 def bench(options: argparse.Namespace) -> Result:
     from mindport import tuning
 
@@ -315,6 +321,12 @@ COMMANDS = {
         (_arg("config", type=Path, metavar="CONFIG", help="the training's YAML file"),
          _arg("layouts", nargs="+", metavar="LAYOUT", help="degrees of data and tensor parallelism: dp2, tp2, dp2,tp2"),
          *_SETTINGS),
+    ),
+    "gather": Command(
+        gather, "put a checkpoint together that several processes wrote, each its own share",
+        "mindport gather runs/x/checkpoints/step-00000100 models/x-100",
+        (_arg("source", type=Path, metavar="SRC", help="a directory step-… of a training with checkpoints.sharded"),
+         _arg("target", type=Path, metavar="DST"), _arg("--overwrite", **_FLAG, help="replace DST")),
     ),
     "bench": Command(
         bench, "time ours beside a peer, in one run, and hold the two to the same numbers",
