@@ -6,7 +6,9 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mindport.errors import UsageError
 from mindport.mindformers import Layout, parse_layout
@@ -23,11 +25,12 @@ from mindport.training.trainer import Trainer
 Say = Callable[[str], None]
 WORKER = "mindport.parallel.layouts.worker:train_each"
 SECONDS = 1800.0  # after which a launch is ended
+HOPELESS = 1e-3  # losses so far apart are no matter of the order of sums
 
 
 def compare_layouts(
     config: TrainConfig, layouts: Sequence[str], out: Path | str, *, say: Say | None = None,
-    timeout: float = SECONDS,
+    timeout: float = SECONDS, one: Course | None = None, worker: str = WORKER,
 ) -> LayoutParity:  # fmt: skip
     """Train in one process, then under each layout; real processes, the same batches, dropout as configured.
 
@@ -37,6 +40,8 @@ def compare_layouts(
         out: a folder; each training gets one in it, and those of an earlier comparison are begun again.
         say: is told what the processes say.
         timeout: seconds for all layouts of one number of processes.
+        one: the training in one process, where it was done before.
+        worker: what each process calls, as `package.module:function`; a lesson plants a fault there.
 
     Raises:
         UsageError: a layout asks for more than dp and tp, or for one process only.
@@ -45,12 +50,12 @@ def compare_layouts(
     """
     wanted, out = [_layout(text) for text in layouts], Path(out)
     base = _shared(config, out)
-    one = _alone(_named(base, out / "one"), "one process")
+    one = one or _alone(_named(base, out / "one"), "one process")
     courses: dict[str, Course] = {}
     for size, group in itertools.groupby(sorted(wanted, key=lambda layout: layout.devices), lambda x: x.devices):
-        courses |= _together(base, out, list(group), size, say, timeout)
+        courses |= _together(base, out, list(group), partial(call, worker, workers=size, timeout=timeout, say=say))
     found = LayoutParity(config.model, config.dropout, one, tuple(courses[_text(layout)] for layout in wanted))
-    if found.worst <= LIMIT:
+    if not LIMIT < found.worst < HOPELESS:
         return found
     return replace(found, order=_in_two_passes(base, out))
 
@@ -82,21 +87,15 @@ def _named(config: TrainConfig, out: Path, **changes: object) -> TrainConfig:
 
 
 def _together(
-    base: TrainConfig, out: Path, layouts: Sequence[Layout], size: int, say: Say | None, timeout: float
+    base: TrainConfig, out: Path, layouts: Sequence[Layout], launch: Callable[..., list[Any]]
 ) -> dict[str, Course]:
     """The trainings under layouts of as many processes, in one launch."""
     configs = {_text(each): _named(base, out / _text(each), parallel=replace(base.parallel, dp=each.dp, tp=each.tp))
                for each in layouts}  # fmt: skip
     files = [str(write_config(config, out / f"{name}.yaml")) for name, config in configs.items()]
-    told = call(WORKER, {"configs": files}, workers=size, log_dir=_fresh(out / f"logs-{size}"), timeout=timeout, say=say)
+    told = launch({"configs": files}, log_dir=out / "logs")
     return {name: _course(name, config, [each[i] for each in told])
             for i, (name, config) in enumerate(configs.items())}  # fmt: skip
-
-
-def _fresh(path: Path) -> Path:
-    """A folder that is not there yet: earlier logs stay."""
-    numbered = (path.with_name(f"{path.name}-{n}") for n in itertools.count(2))
-    return next(each for each in itertools.chain([path], numbered) if not each.exists())
 
 
 def _alone(config: TrainConfig, name: str) -> Course:
@@ -112,7 +111,7 @@ def _in_two_passes(base: TrainConfig, out: Path) -> Course | None:
     return _alone(_named(base, out / "two-passes", batch=batch), "one process, rows in two passes")
 
 
-def _course(name: str, config: TrainConfig, shares: Sequence[dict]) -> Course:
+def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) -> Course:
     events = read_metrics(RunDirectory(config.out).metrics)
     steps = [event for event in events if isinstance(event, StepRecord)]
     measured = [event.loss for event in events if isinstance(event, Evaluation)]
@@ -123,5 +122,5 @@ def _course(name: str, config: TrainConfig, shares: Sequence[dict]) -> Course:
     )  # fmt: skip
 
 
-def _share(told: dict) -> Share:
+def _share(told: dict[str, Any]) -> Share:
     return Share(**{**told, "q": tuple(told["q"]), "rows": tuple(map(tuple, told["rows"]))})
