@@ -96,9 +96,9 @@ def train(options: argparse.Namespace) -> Result:
     config = _training(options)
     if options.beside_torch:
         return _beside_torch(config, options)
-    from mindport.training.trainer import Trainer
+    from mindport.parallel.train import train as run_training
 
-    return Trainer(config).run(resume=options.resume, overwrite=options.overwrite)
+    return run_training(config, resume=options.resume, overwrite=options.overwrite)
 
 
 def _beside_torch(config: Any, options: argparse.Namespace) -> Result:

@@ -4,7 +4,8 @@ All of it goes as bits through AllGather, the one collective that a CPU has for 
 by each rank alone: sums are in float64, in the order of the ranks, so every rank has the same ones. A rank that is
 alone talks to nobody.
 
-A rank waits for the others as long as MS_NODE_TIMEOUT says (seconds; 30 without it), then its process fails.
+A rank waits for the others as long as MS_CPU_COMM_OP_TIMEOUT says (in seconds; `mindport.parallel.launch` sets it), or
+MS_NODE_TIMEOUT where that is not set, which is 30 without a word; then its process fails.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mindport.model.ranks import Ranks
+if TYPE_CHECKING:
+    from mindport.model.ranks import Ranks
 
 Axis = Literal["dp", "tp", "all"]  # with whom: the same share of other replicas, the other shares of this one, everybody
 
