@@ -64,7 +64,7 @@ class Job:
     def order(self) -> dict[str, Any]:
         """What the ranks read."""
         if isinstance(self.arguments, Mapping):
-            return {"function": self.what, "arguments": dict(self.arguments), "path": [os.getcwd(), *sys.path]}
+            return {"function": self.what, "arguments": dict(self.arguments), "path": [str(Path.cwd()), *sys.path]}
         return {"function": "", "script": self.what, "arguments": list(self.arguments)}
 
 
@@ -100,7 +100,7 @@ def launch(
         raise UsageError("there is no such script", where=path, do="name a Python file")
     folder = claim(Path("runs", "launch") if log_dir is None else Path(log_dir))
     return run(Job(str(path), [str(word) for word in arguments], workers, folder, timeout, join_timeout, grace,
-                   environ or {}, say or _print))  # fmt: skip
+                   environ or {}, say or show))  # fmt: skip
 
 
 def run(job: Job) -> LaunchReport:
@@ -197,5 +197,6 @@ def _keeper(job: Job, port: Lease) -> Iterator[subprocess.Popen[bytes]]:
         keeper.wait()
 
 
-def _print(line: str) -> None:
+def show(line: str) -> None:
+    """Print a line at once."""
     print(line, flush=True)
