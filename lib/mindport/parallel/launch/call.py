@@ -12,7 +12,7 @@ from mindport import errors
 from mindport.errors import MindPortError, UsageError
 from mindport.parallel.launch import records
 from mindport.parallel.launch.folder import claim
-from mindport.parallel.launch.job import GRACE, JOIN, Job, show, run
+from mindport.parallel.launch.job import GRACE, JOIN, Job, run, show
 from mindport.parallel.launch.report import LaunchReport
 
 

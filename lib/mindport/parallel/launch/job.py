@@ -20,7 +20,6 @@ from mindport.parallel.launch.environ import TOKEN, job_environment
 from mindport.parallel.launch.folder import claim
 from mindport.parallel.launch.judge import Facts, first_failure, hints, rank_ends
 from mindport.parallel.launch.ports import HOST, Lease, lease
-from mindport.parallel.launch.preflight import check
 from mindport.parallel.launch.process_table import end_all, with_token
 from mindport.parallel.launch.report import LaunchReport
 from mindport.parallel.launch.watch import Watch
@@ -105,7 +104,11 @@ def launch(
 
 def run(job: Job) -> LaunchReport:
     """Run a job to its end; see `launch`."""
-    for warning in check(job.workers):
+    from mindport.parallel.launch.preflight import preflight  # not for the ranks, which import this package as well
+
+    before = preflight(job.workers)
+    before.require()
+    for warning in before.warnings():
         job.say(f"warning: {warning}")
     write_json(job.folder / records.JOB, job.order())
     (job.folder / records.FOLDER).mkdir(exist_ok=True)
