@@ -6,7 +6,11 @@ Each training is a process of its own, and is killed with SIGKILL, which no proc
 the seed: as the text is tokenised; between the start and the first step, where the model is read and compiled; in a
 step; while a checkpoint is written. What is compared is every number of every step, and every array at the end.
 
+Where `parallel` asks for several processes, a kill is of one rank, of the launcher, or of all ranks at once, as the
+seed says, and nothing of a training may outlive it.
+
 moments      when it is killed
+victims      which processes there are
 kills        the processes, and the report
 comparison   two runs held together
 """
