@@ -10,6 +10,8 @@ Where `parallel` asks for several processes, a kill is of one rank, of the launc
 seed says, and nothing of a training may outlive it.
 
 moments      when it is killed
+layouts      what one layout wrote, gone on with under another: --resume-under tp2:dp2
+process      a training with the processes that it starts
 victims      which processes there are
 kills        the processes, and the report
 comparison   two runs held together
@@ -17,5 +19,8 @@ comparison   two runs held together
 
 from mindport.training.kill_test.comparison import Comparison, compare_runs
 from mindport.training.kill_test.kills import Kill, KillReport, kill_test
+from mindport.training.kill_test.layouts import LayoutReport, Resumed, resume_under
 
-__all__ = ["Comparison", "Kill", "KillReport", "compare_runs", "kill_test"]
+__all__ = [
+    "Comparison", "Kill", "KillReport", "LayoutReport", "Resumed", "compare_runs", "kill_test", "resume_under",
+]  # fmt: skip

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import secrets
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mindport import processes
-from mindport.errors import BackendError, UsageError
+from mindport.errors import UsageError
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.training.config import TrainConfig, read_config
 from mindport.training.kill_test.comparison import Comparison, compare_runs
 from mindport.training.kill_test.moments import Moment, is_writing, last_step, moments, newest, step_seconds, writer
-from mindport.training.kill_test.victims import TOKEN, end, ranks, wait_for_the_end
+from mindport.training.kill_test.process import ONE, Training, layout_of
 from mindport.training.run_directory import RunDirectory
 
 POLL = 0.002  # seconds
-ONE = "one process"
-PATIENCE = 600  # seconds that one process may take until its moment
 
 
 @dataclass(frozen=True)
@@ -129,15 +119,10 @@ def kill_test(config: Path | str, out: Path, *, times: int = 20, seed: int = 0, 
         last = kills[-1]
         say(f"kill {len(kills)}, {last.victim}, {last.aimed}: last step {last.step}, checkpoint {last.checkpoint}")
     say("the last resume")
-    with _Training(config, settings, killed) as training:
+    with Training(config, settings, killed) as training:
         training.wait()
     device = json.loads(reference.report.read_text(encoding="utf-8"))["device"]
-    return KillReport(tuple(kills), compare_runs(reference, killed), told.mode, _layout(told), told.steps, device)
-
-
-def _layout(config: TrainConfig) -> str:
-    told = config.parallel
-    return ONE if told.dp * told.tp == 1 else f"dp{told.dp},tp{told.tp}"
+    return KillReport(tuple(kills), compare_runs(reference, killed), told.mode, layout_of(told), told.steps, device)
 
 
 def _victims(config: TrainConfig, draw: random.Random) -> tuple[str, tuple[int, ...]]:
@@ -156,58 +141,10 @@ def _check(config: TrainConfig, times: int) -> None:
                          do="--set checkpoints.every=3")  # fmt: skip
 
 
-class _Training:
-    """A process that trains, with those that it starts; killed, if it is left alive."""
-
-    def __init__(self, config: Path | str, settings: Sequence[str], run: RunDirectory) -> None:
-        words = [word for setting in settings for word in ("--set", setting)]
-        command = [sys.executable, "-m", "mindport", "train", str(config), "--resume", "--out", str(run.path), *words]
-        self.run, self.token, self.was_killed = run, secrets.token_hex(8), False
-        self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log,
-                                        env=processes.environment(**{TOKEN: self.token}))  # fmt: skip
-
-    def __enter__(self) -> _Training:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        code = self.process.poll()
-        self.process.kill()
-        self.process.wait()
-        end(self.token)
-        self.log.seek(0)
-        said = processes.last_line(self.log.read().decode(errors="replace"))
-        self.log.close()
-        if code not in (None, 0) and not self.was_killed:
-            raise BackendError("a training failed that nobody killed", where=self.run.path, got=said)
-
-    def kill(self, victims: Sequence[int]) -> bool:
-        """Kill some ranks, or the process that was started, and wait until nothing is left; whether a rank was killed.
-
-        Where none of them runs yet it is the process.
-        """
-        running = ranks(self.token)
-        found = [running[rank] for rank in victims if rank in running]
-        self.was_killed = True
-        for pid in found or [self.process.pid]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.wait()
-        wait_for_the_end(self.token, self.run.path)
-        return bool(found)
-
-    def wait(self) -> None:
-        try:
-            self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            raise BackendError("a training takes too long", where=self.run.path, got=f"{PATIENCE} s",
-                               do="give it fewer steps") from None  # fmt: skip
-
-
 def _undisturbed(config: Path | str, settings: Sequence[str], run: RunDirectory) -> float:
     """Seconds from the start to the first step."""
     began = time.monotonic()
-    with _Training(config, settings, run) as training:
+    with Training(config, settings, run) as training:
         while training.process.poll() is None and last_step(run) < 1:
             time.sleep(POLL)
         first = time.monotonic() - began
@@ -220,7 +157,7 @@ def _kill(
 ) -> Kill:  # fmt: skip
     began, earlier = time.monotonic(), writer(run)
     name, numbers = victims
-    with _Training(config, settings, run) as training:
+    with Training(config, settings, run) as training:
         process = training.process
         while process.poll() is None and not moment.has_come(run, time.monotonic() - began, writer(run) != earlier):
             time.sleep(POLL)
