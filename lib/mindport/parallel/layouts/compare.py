@@ -57,7 +57,7 @@ def compare_layouts(
     found = LayoutParity(config.model, config.dropout, one, tuple(courses[_text(layout)] for layout in wanted))
     if not LIMIT < found.worst < HOPELESS:
         return found
-    return replace(found, order=_in_two_passes(base, out))
+    return replace(found, order=_order(base, out))
 
 
 def _layout(text: str) -> Layout:
@@ -103,12 +103,17 @@ def _alone(config: TrainConfig, name: str) -> Course:
     return _course(name, config, ())
 
 
-def _in_two_passes(base: TrainConfig, out: Path) -> Course | None:
-    """One process, half the rows at a time; None where they cannot be halved."""
+def _order(base: TrainConfig, out: Path) -> float | None:
+    """How far apart losses are in one process when its rows go in two passes: only the order of sums is another then.
+
+    Without dropout, whose masks are others in another pass. None where the rows cannot be halved.
+    """
     if base.batch.rows % 2:
         return None
+    whole = replace(base, dropout=0.0)
     batch = replace(base.batch, rows=base.batch.rows // 2, accumulate=2 * base.batch.accumulate)
-    return _alone(_named(base, out / "two-passes", batch=batch), "one process, rows in two passes")
+    return apart(_alone(_named(whole, out / "one-pass"), "one pass"),
+                 _alone(_named(whole, out / "two-passes", batch=batch), "two passes"))  # fmt: skip
 
 
 def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) -> Course:

@@ -79,8 +79,8 @@ class LayoutParity(Result):
         dropout: the probability, None for the model's own.
         one: the training in one process.
         courses: the same under each layout.
-        order: the same in one process with its rows in two passes, where a layout went beyond the limit: what another
-            order of sums costs there.
+        order: how far apart losses are in one process whose rows go in one pass and in two, without dropout: what
+            another order of sums costs; measured where a layout went beyond the limit.
         device: what computed.
     """
 
@@ -88,13 +88,13 @@ class LayoutParity(Result):
     dropout: float | None
     one: Course
     courses: tuple[Course, ...]
-    order: Course | None = None
+    order: float | None = None
     device: str = "CPU"
 
     @property
     def limit(self) -> float:
         """How far losses may be apart."""
-        return LIMIT if self.order is None else max(LIMIT, ORDER * apart(self.order, self.one))
+        return LIMIT if self.order is None else max(LIMIT, ORDER * self.order)
 
     @property
     def worst(self) -> float:
@@ -107,7 +107,7 @@ class LayoutParity(Result):
 
     def headline(self) -> str:
         names = " and ".join(course.layout for course in self.courses)
-        figure = f"{self.worst:.1e} apart at most in {len(self.one.loss)} steps (limit {self.limit:.0e})"
+        figure = f"{self.worst:.1e} apart at most in {len(self.one.loss)} steps ({self._limit()})"
         if self.ok:
             return f"{names}: the training of one process, losses {figure}"
         return f"not the same training: {', '.join(self.wrong)}; losses {figure}"
@@ -119,14 +119,13 @@ class LayoutParity(Result):
                      if not apart(course, self.one) <= self.limit)  # fmt: skip
 
     def tables(self) -> tuple[Table, ...]:
-        tables = (self._losses(), self._shares())
-        return tables if self.order is None else (*tables, self._order(self.order))
+        return (self._losses(), self._shares())
 
     def properties(self) -> tuple[Property, ...]:
         how = f"{len(self.one.loss)} steps of {self.model} as real processes over MindSpore's msrun, beside one process"
         return tuple(
             verdict(f"a training under {course.layout} is that of one process", apart(course, self.one) <= self.limit,
-                    how, f"losses {apart(course, self.one):.1e} apart (limit {self.limit:.0e})", self.device)
+                    how, f"losses {apart(course, self.one):.1e} apart ({self._limit()})", self.device)
             for course in self.courses
         )  # fmt: skip
 
@@ -146,9 +145,10 @@ class LayoutParity(Result):
                      ("layout", "rank", "replica (dp)", "share (tp)", "rows", "first ids of its first rows",
                       "parameters", "first query projection"), rows)  # fmt: skip
 
-    def _order(self, order: Course) -> Table:
-        row = (order.layout, apart(order, self.one), ORDER, self.limit)
-        return Table("what another order of sums costs one process", ("training", "losses apart", "times", "limit"), [row])
+    def _limit(self) -> str:
+        if self.limit == LIMIT:
+            return f"limit {LIMIT:.0e}"
+        return f"limit {self.limit:.1e}, {ORDER:g} times what another order of sums costs one process"
 
     def _first(self, course: Course) -> int:
         pairs = zip(course.loss, self.one.loss, strict=False)
