@@ -76,8 +76,8 @@ def _shared(config: TrainConfig, out: Path) -> TrainConfig:
     """With the text and the model in one place for all, made once."""
     config = replace(config, out=str(out / "one"), parallel=replace(config.parallel, dp=1, tp=1))
     start = start_model(config, out / "model", lambda _: None)
-    shared = replace(config, model=str(start.directory),
-                     data=replace(config.data, directory=str(text_directory(replace(config, out=str(out))))))  # fmt: skip
+    text = text_directory(replace(config, out=str(out)))
+    shared = replace(config, model=str(start.directory), data=replace(config.data, directory=str(text)))
     open_text(shared)
     return shared
 

@@ -2,6 +2,6 @@
 
 from mindport.parallel.lessons.crash import Crash, crash_and_resume
 from mindport.parallel.lessons.unsharded import unsharded
-from mindport.parallel.lessons.workshop import lesson_config
+from mindport.parallel.lessons.workshop import cluster_job, layouts_for, lesson_config, traffic_table
 
-__all__ = ["Crash", "crash_and_resume", "lesson_config", "unsharded"]
+__all__ = ["Crash", "cluster_job", "crash_and_resume", "layouts_for", "lesson_config", "traffic_table", "unsharded"]

@@ -33,6 +33,7 @@ class Crash(Result):
         message: what the launcher said, the broken process first.
         checkpoint: the step of the newest checkpoint then; 0 for none.
         comparison: of the resumed run with one that was not disturbed.
+        newest: the checkpoint that it ended with.
         device: what computed.
     """
 
@@ -41,6 +42,7 @@ class Crash(Result):
     message: str
     checkpoint: int
     comparison: Comparison
+    newest: Path
     device: str = "CPU"
 
     @property
@@ -87,7 +89,8 @@ def crash_and_resume(
     after = RunDirectory(out)
     saved = [int(path.name.removeprefix("step-")) for path in after.checkpoints.glob("step-*")]
     report = train(config, resume=True, quiet=True)
-    return Crash(rank, step, message, max(saved, default=0), compare_runs(before, after), report.device)
+    return Crash(rank, step, message, max(saved, default=0), compare_runs(before, after), report.checkpoints[-1],
+                 report.device)  # fmt: skip
 
 
 def _crash(arguments: dict[str, Any], size: int, say: Callable[[str], None] | None) -> str:
@@ -95,7 +98,7 @@ def _crash(arguments: dict[str, Any], size: int, say: Callable[[str], None] | No
         call(WORKER, arguments, workers=size, timeout=SECONDS, say=say)
     except LaunchFailed as failed:
         return str(failed)
-    raise AssertionError("a process raised, and the launch did not fail")
+    raise AssertionError("a rank raised, and the launch did not fail")
 
 
 def train_until(path: str, rank: int, step: int) -> None:
