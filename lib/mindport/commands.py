@@ -363,7 +363,7 @@ COMMANDS = {
               "cuts the optimizer's means, zero3 weights too, as MindSpore's enable_parallel_optimizer does"),
          _arg("--model", metavar="DIR", help="its config.json, for rank folders of a training"),
          _arg("--weights-only", **_FLAG, help="leave a training's state behind; default: it goes along"),
-         _arg("--threshold", type=int, default=64, metavar="KB", help="for zero: smaller arrays stay whole; default 64"),
+         _arg("--threshold", type=int, default=64, metavar="KB", help="for zero: what is smaller stays whole"),
          _arg("--format", choices=("safetensors", "ckpt"), default="safetensors"),
          _arg("--overwrite", **_FLAG, help="replace DST")),
     ),

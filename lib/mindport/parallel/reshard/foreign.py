@@ -15,6 +15,7 @@ from pathlib import Path
 from mindport.config import ModelConfig, read_config
 from mindport.config.targets import TARGETS
 from mindport.errors import FileError, MappingError, UsageError, some
+from mindport.files import sha256
 from mindport.mindformers import Layout
 from mindport.parallel.reshard.entries import state_entries, weight_entries, weight_of, with_dtypes
 from mindport.parallel.reshard.places import Entry, Grid, Place, grid, part, replicas, shape_of
@@ -25,7 +26,6 @@ from mindport.weights.layouts import Shape
 from mindport.weights.manifest import NAME, Manifest, read_manifest
 from mindport.weights.safetensors_io import Header, read_header
 from mindport.weights.writers import Specs
-from mindport.files import sha256
 
 SUFFIXES = (".safetensors", ".ckpt")
 FOLDER = re.compile(r"rank_(\d{1,6})", re.ASCII)
@@ -57,7 +57,8 @@ def open_foreign(path: Path, layout: Layout | None, model: Path | None, side: Mi
     notes = tuple(_choices(folders, files))
     if odd := files.keys() ^ set(range(over.ranks)):
         raise FileError("the rank folders are not those of the layout", where=path, expected=f"{over.ranks} folders",
-                        got=some([f"rank_{rank}" for rank in sorted(odd)]) + " missing or too many", do="check --from")  # fmt: skip
+                        got=some([f"rank_{rank}" for rank in sorted(odd)]) + " missing or too many",
+                        do="check --from")  # fmt: skip
     readable = safetensors_of(files, side, work)
     headers = {rank: read_header(file) for rank, file in readable.items()}
     manifest, origin = _model(model, work)
@@ -83,11 +84,11 @@ def _choices(folders: Mapping[int, Path], files: Mapping[int, Path]) -> Iterator
     Raises:
         FileError: they are not.
     """
-    steps = {re.sub(r"rank_\d+|^.*_\d+$", "", file.stem) for file in files.values()}
     numbers = {tuple(re.findall(r"-(\d+)_(\d+)$", file.stem)) for file in files.values()}
     if len(numbers) > 1:
-        raise FileError("the ranks' newest checkpoints are of different steps", got=some(sorted(steps)),
-                        where=next(iter(folders.values())).parent, do="remove those that not every rank has")  # fmt: skip
+        raise FileError("the ranks' newest checkpoints are of different steps", where=folders[min(folders)].parent,
+                        got=some(sorted(file.name for file in files.values())),
+                        do="remove those that not every rank has")  # fmt: skip
     if any(sum(file.suffix in SUFFIXES for file in folder.iterdir()) > 1 for folder in folders.values()):
         yield f"of several checkpoints in a folder the newest is taken, as MindSpore does: {files[0].name}"
 
@@ -126,7 +127,9 @@ def _arrays(
     """Every array of the files, with where its parts are."""
     first = {name: entry for header in headers.values() for name, entry in header.entries.items()}
     if odd := [f"{name} {entry.dtype}" for name, entry in first.items() if entry.dtype not in ARRAYS]:
-        raise FileError("arrays of a precision that is not read", where=where, got=some(odd), expected=", ".join(ARRAYS))
+        raise FileError(
+            "arrays of a precision that is not read", where=where, got=some(odd), expected=", ".join(ARRAYS)
+        )
     entries = with_dtypes(weights, {name: first[name].dtype for name in weights})
     entries |= state_entries(entries, _state_specs(entries, first))
     places = {}
@@ -161,4 +164,5 @@ def _fitting(entry: Entry, stages: tuple[int, ...], over: Grid, shape: Shape, wh
             if cut is not None and shape_of(cut) == shape:
                 return at
     raise MappingError("no way to cut this array leads to the part that is there", where=f"{where}: {entry.name}",
-                       got=list(shape), expected=f"a part of {list(entry.shape)}", do="check --from and --model")  # fmt: skip
+                       got=list(shape), expected=f"a part of {list(entry.shape)}",
+                       do="check --from and --model")  # fmt: skip

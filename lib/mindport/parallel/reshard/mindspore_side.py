@@ -1,4 +1,4 @@
-"""MindSpore's part of a resharding, in a process of its own: `mindport.parallel.reshard.side` asks, a line of JSON each.
+"""MindSpore's part of a resharding, in a process of its own: `side` asks, with a line of JSON each.
 
 What it does not do as one would expect, in MindSpore 2.10:
 
@@ -8,32 +8,44 @@ What it does not do as one would expect, in MindSpore 2.10:
 - A strategy file as JSON cannot be taken apart by stages when a pipeline is gathered; protobuf can.
 - Where it starts processes (one for each stage) it does not look how they ended.
 - `output_format` is ckpt unless told, whatever the source is.
+- It reads a strategy file several times over for each transform, and goes through all of it for each rank: minutes for
+  a large model. So each transform gets the lines of the arrays that it is about, cut out of the whole file.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import resource
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mindport.measure import memory
 from mindport.processes import own_stdout
 
 PREFIX = "checkpoint_"  # rank_3/checkpoint_3.safetensors: the name that mindformers' own transform gives
+NOBODY = "nobody"  # stands in the strategy of a stage that has none of the arrays at hand
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do what each line of stdin asks for; answer with an empty object, or what went wrong."""
+    """Do what each line of stdin asks for; answer with what went wrong, if anything did, and the memory it took."""
+    import mindspore  # noqa: F401  # before the memory is looked at
+
     answers = own_stdout()
+    memory.reset_peak()
+    before = memory.resident()
     for line in sys.stdin:
         order = json.loads(line)
-        answer: dict[str, str] = {}
+        answer: dict[str, object] = {}
         try:
             OPERATIONS[order.pop("do")](**order)
         except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
+            answer["error"] = f"{type(error).__name__}: {error}"
+        forked = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6  # a process for each stage
+        answer["grew"] = max(memory.peak(), forked) - before
         print(json.dumps(answer), file=answers, flush=True)
     return 0
 
@@ -64,24 +76,56 @@ def _write_stage(path: Path, stage: int, matrix: list[int], parameters: dict[str
     file = ParallelStrategyMap()
     file.current_stage = stage
     for name, (tensor_map, step, size) in parameters.items():
-        item = file.parallel_layout_item.add()
-        item.param_name, layout = name, item.parallel_layouts
-        layout.dev_matrix.add().dim.extend(matrix)
-        layout.tensor_map.add().dim.extend(tensor_map)
-        layout.param_split_shape.add()
-        layout.indices_offset.add()
-        layout.field, layout.opt_weight_shard_step, layout.opt_weight_shard_size = 0, step, size
+        _add(file, name, matrix, tensor_map, step, size)
     node = file.parallel_strategy_item.add()  # of operators we know nothing; merging reads the stage from it
     node.node_name, node.parallel_strategys.stage = f"stage{stage}", stage
     node.parallel_strategys.parallel_strategy.add().dim.append(1)
     path.write_bytes(file.SerializeToString())
 
 
-def transform(source: str, target: str, before: str | None, after: str | None) -> None:
-    """Rank folders → rank folders; a strategy of None is that of one whole copy."""
+def _add(file: Any, name: str, matrix: list[int], tensor_map: list[int], step: int, size: int) -> None:
+    item = file.parallel_layout_item.add()
+    item.param_name, layout = name, item.parallel_layouts
+    layout.dev_matrix.add().dim.extend(matrix)
+    layout.tensor_map.add().dim.extend(tensor_map)
+    layout.param_split_shape.add()
+    layout.indices_offset.add()
+    layout.field, layout.opt_weight_shard_step, layout.opt_weight_shard_size = 0, step, size
+
+
+def transform(source: str, target: str, before: str | None, after: str | None, names: list[str]) -> None:
+    """Rank folders with arrays of these names → rank folders; a strategy of None is that of one whole copy."""
     import mindspore as ms
 
-    ms.transform_checkpoints(source, target, PREFIX, before, after, output_format="safetensors")
+    made = [path and _cut(path, frozenset(names), f"{target}.{i}.ckpt") for i, path in enumerate((before, after))]
+    ms.transform_checkpoints(source, target, PREFIX, *made, output_format="safetensors")
+
+
+def _cut(path: str, names: frozenset[str], target: str) -> str:
+    """A strategy file of some arrays; every stage must be in it, so that the ranks can be counted."""
+    whole = _strategy(path)
+    some = type(whole)()
+    some.current_stage = whole.current_stage
+    some.parallel_strategy_item.extend(whole.parallel_strategy_item)
+    stages = {}
+    for item in whole.parallel_layout_item:
+        *stage, name = item.param_name.split("-", 1) if len(whole.parallel_strategy_item) > 1 else [item.param_name]
+        stages.setdefault("-".join([*stage, NOBODY]), item.parallel_layouts.dev_matrix)
+        if name in names:
+            some.parallel_layout_item.add().CopyFrom(item)
+    for name, matrix in stages.items():
+        _add(some, name, list(matrix[0].dim), [-1], 0, 0)
+    Path(target).write_bytes(some.SerializeToString())
+    return target
+
+
+@functools.cache
+def _strategy(path: str) -> Any:
+    from mindspore.train.node_strategy_pb2 import ParallelStrategyMap
+
+    file = ParallelStrategyMap()
+    file.ParseFromString(Path(path).read_bytes())
+    return file
 
 
 def convert(source: str, target: str) -> None:

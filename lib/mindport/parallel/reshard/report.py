@@ -65,6 +65,7 @@ class Resharded(Result):
         nbytes: of these.
         wrong: what MindSpore made otherwise, or did not read back; then nothing was kept.
         notes: what is to be known.
+        memory: MB at the peak, above those at the beginning: of this process, and of MindSpore's.
     """
 
     source: Path
@@ -80,6 +81,7 @@ class Resharded(Result):
     nbytes: int
     wrong: tuple[str, ...]
     notes: tuple[str, ...]
+    memory: tuple[float, float] = (0.0, 0.0)
 
     @property
     def ok(self) -> bool:
@@ -91,7 +93,8 @@ class Resharded(Result):
             return f"{what}: MindSpore's result is not what the schema says, nothing was kept: {self.wrong[0]}"
         state = f" ({self.state} of them state)" if self.state else ""
         return (f"{what}: {self.arrays} arrays{state}, {self.compared} parts and {self.nbytes:,} bytes equal to the "
-                "slices of the whole, and read back")  # fmt: skip
+                f"slices of the whole, and read back; memory {self.memory[0]:,.0f} MB here, {self.memory[1]:,.0f} MB "
+                "in MindSpore")  # fmt: skip
 
     def tables(self) -> tuple[Table, ...]:
         rows = [(row.name, row.count, row.shape, _cut(row), row.part, row.ranks) for row in self.rows]

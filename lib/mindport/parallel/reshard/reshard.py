@@ -1,4 +1,12 @@
-"""Step 06: a checkpoint in one layout → the same in another; the target appears whole and proved, or not at all."""
+"""Step 06: a checkpoint in one layout → the same in another; the target appears whole and proved, or not at all.
+
+Every array goes through `ms.transform_checkpoints`, a few at a time, with strategy files made from the schema; each
+part of the result is compared with numpy's slice of the whole, and read back from the disk.
+
+`zero1` and `zero2` cut the optimizer's means for the copies; `zero3` the weights too. What MindSpore's
+`enable_parallel_optimizer` saves has its weights cut at every `optimizer_level`, by its documentation: it is `zero3`
+here. As there, what is smaller than a threshold or does not divide stays whole.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +18,7 @@ from pathlib import Path
 from mindport.config.constraints import pipeline, tensor_parallel
 from mindport.errors import ConfigError, FileError, UsageError
 from mindport.files import atomic_directory, check_apart, check_replaceable, sweep
+from mindport.measure import memory
 from mindport.mindformers import Layout, parse_layout
 from mindport.parallel.plan.memory import split
 from mindport.parallel.reshard import manifest as resharded
@@ -58,7 +67,7 @@ def reshard(
     src: Path | str,
     dst: Path | str,
     to: str | Layout,
-    before: str | Layout | None = None,
+    layout: str | Layout | None = None,
     *,
     model: Path | str | None = None,
     weights_only: bool = False,
@@ -70,20 +79,14 @@ def reshard(
 ) -> Resharded:
     """Write a checkpoint in another layout.
 
-    Every array goes through `ms.transform_checkpoints`, a few at a time, with strategy files made from the schema; each
-    part of the result is compared with numpy's slice of the whole, and read back from the disk. A training's state
-    goes along: the optimizer's means lie as their weights do, everything else is whole on every rank.
-
-    `zero1` and `zero2` cut the optimizer's means for the copies; `zero3` the weights too. What MindSpore's
-    `enable_parallel_optimizer` saves has its weights cut at every `optimizer_level`: it is `zero3` here. As in
-    MindSpore, what is smaller than `threshold` or does not divide stays whole.
+    A training's state goes along: the optimizer's means lie as their weights do, all else is whole on every rank.
 
     Args:
         src: a MindPort directory, a training's checkpoint, or folders rank_0 … of an earlier resharding or of a
             training with MindSpore or MindSpore Transformers.
         dst: the new directory: rank folders, or for one device a MindPort directory (with a training, its checkpoint).
         to: the new layout.
-        before: the present one; a directory of ours says it itself.
+        layout: the present one; a directory of ours says it itself.
         model: the configuration, for rank folders that are not ours.
         weights_only: leave a training's state behind.
         threshold: KB, for zero: MindSpore's `parallel_optimizer_threshold`.
@@ -103,16 +106,19 @@ def reshard(
         BackendError: MindSpore is missing.
     """
     options = _Options(
-        Path(src), Path(dst), _layout(to), None if before is None else _layout(before),
+        Path(src), Path(dst), _layout(to), None if layout is None else _layout(layout),
         None if model is None else Path(model), weights_only, threshold, file_format, overwrite, progress, at_once,
     )  # fmt: skip
     _check_arguments(options)
     sweep(options.dst)
+    memory.reset_peak()
+    before = memory.resident()
     try:
         with MindSporeSide() as side, atomic_directory(options.dst, overwrite=overwrite) as aside:
             work = aside.parent / "work"
             work.mkdir()
-            return _write(options, _open(options, side, work), side, aside, work)
+            result = _write(options, _open(options, side, work), side, aside, work)
+            return replace(result, memory=(memory.peak() - before, side.grew))
     except _Refuted as refuted:
         return refuted.result
 

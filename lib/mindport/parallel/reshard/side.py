@@ -27,9 +27,14 @@ class _Process:
 
 
 class MindSporeSide:
-    """Asks, and waits for the answer; the process ends with the block."""
+    """Asks, and waits for the answer; the process ends with the block.
+
+    Attributes:
+        grew: MB of memory that the process took at its peak, above those with which it began.
+    """
 
     def __init__(self) -> None:
+        self.grew = 0.0
         self._process: _Process | None = None
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
@@ -61,8 +66,11 @@ class MindSporeSide:
             answer = ""
         if not answer:
             raise self._ended(self._process.child.wait())
-        if error := json.loads(answer).get("error"):
-            raise BackendError("MindSpore refuses to transform this checkpoint", where=do, got=error.splitlines()[0],
+        told = json.loads(answer)
+        self.grew = max(self.grew, told["grew"])
+        if "error" in told:
+            raise BackendError("MindSpore refuses to transform this checkpoint", where=do,
+                               got=told["error"].splitlines()[0],
                                do="this should not happen with a layout that was checked: report it")  # fmt: skip
 
     def _start(self) -> _Process:

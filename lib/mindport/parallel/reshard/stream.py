@@ -1,6 +1,6 @@
 """Some arrays at a time, so that memory is that of a few arrays, and not of the model.
 
-    read from every rank ── gather (MindSpore) ── scatter (MindSpore) ── compare with numpy's slices ── write
+read from every rank ── gather (MindSpore) ── scatter (MindSpore) ── compare with numpy's slices ── write
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mindport.weights.dtypes import ARRAYS, raw
 from mindport.weights.safetensors_io import make_header, read_header, read_tensor
 from mindport.weights.writers import FileLayout, SafetensorsFiles
 
-AT_ONCE = 64 << 20  # bytes of whole arrays that pass together; a larger one passes alone
+AT_ONCE = 32 << 20  # bytes of whole arrays that pass together; a larger one passes alone
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,12 @@ def move(
     for group in groups(list(source.entries.values()), at_once):
         folder = work / "passing"
         wholes = _write_parts(source, group, folder / "before")
-        _transform(side, folder, strategies)
+        _transform(side, folder, strategies, [entry.name for entry in group])
         entries = {entry.name: entry for entry in group}
         if wrong := _take(folder / "after", entries, target, wholes, sink):
             return wrong
         shutil.rmtree(folder)
+        wholes.clear()  # before the next ones are read
         advance(sum(entry.nbytes for entry in group))
     return []
 
@@ -108,12 +109,12 @@ def _write_parts(source: Source, group: Sequence[Entry], folder: Path) -> dict[s
     return wholes
 
 
-def _transform(side: MindSporeSide, folder: Path, strategies: Strategies) -> None:
+def _transform(side: MindSporeSide, folder: Path, strategies: Strategies, names: Sequence[str]) -> None:
     """From `before` to `after`, by way of the whole (see `mindspore_side`)."""
     at = folder / "before"
     for name, before, after in (("whole", strategies.before, None), ("after", None, strategies.after)):
         if before or after:
-            side.ask("transform", source=at, target=folder / name, before=before, after=after)
+            side.ask("transform", source=at, target=folder / name, before=before, after=after, names=names)
             at = folder / name
     if at.name != "after":
         at.rename(folder / "after")
