@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
@@ -13,32 +12,17 @@ from mindport.config import schema
 from mindport.mindformers import parse_layout
 from mindport.parallel.reshard import Grid, Resharded, reshard
 from mindport.parallel.reshard.places import grid
-from mindport.sources import resolve
 from mindport.training.checkpoint import Checkpoints
-from mindport.weights import convert, load
+from mindport.weights import load
 from tests.training.checkpoint.runs import snapshot
-from tests.weights.models import save, tensors_of
 
 Arrays = dict[str, np.ndarray]
-
-
-def converted(name: str, directory: Path) -> Path:
-    """A bundled model as a MindPort directory: tiny-gpt2 (float32, tied) or tiny-llama (bfloat16, not tied)."""
-    convert(resolve(name), directory, progress=False)
-    return directory
 
 
 def trained(source: Path, root: Path, step: int = 5) -> Path:
     """A training's checkpoint of that model."""
     with Checkpoints(root, source, asynchronous=False) as checkpoints:
         return checkpoints.save(snapshot(source, step), loss=2.5).path
-
-
-def random_model(directory: Path, raw: dict[str, Any], dtype: Any = np.float32) -> Path:
-    """A MindPort directory of random weights."""
-    save(directory / "hf", raw, tensors_of(raw, directory / "hf", dtype))
-    convert(directory / "hf", directory / "ms", progress=False)
-    return directory / "ms"
 
 
 def moved(src: Path, dst: Path, to: str, **options: Any) -> Resharded:
@@ -62,7 +46,7 @@ def rank_arrays(directory: Path) -> list[Arrays]:
 def same(a: Arrays, b: Arrays) -> bool:
     """The same names, types, shapes and bits."""
     return a.keys() == b.keys() and all(
-        (a[n].dtype, a[n].shape, a[n].tobytes()) == (b[n].dtype, b[n].shape, b[n].tobytes()) for n in a
+        (str(a[n].dtype), a[n].shape, a[n].tobytes()) == (str(b[n].dtype), b[n].shape, b[n].tobytes()) for n in a
     )
 
 
@@ -98,7 +82,3 @@ def write_ranks(directory: Path, ranks: list[Arrays], name: str = "net_rank_{}-1
         (directory / f"rank_{rank}").mkdir(parents=True)
         save_file(arrays, directory / f"rank_{rank}" / name.format(rank), metadata={"format": "ms"})
     return directory
-
-
-def as_bfloat16(x: np.ndarray) -> np.ndarray:
-    return x.astype(ml_dtypes.bfloat16)

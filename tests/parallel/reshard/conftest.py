@@ -6,23 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.parallel.reshard.cases import converted, moved, trained
-
-
-@pytest.fixture(scope="session")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return converted("tiny-gpt2", tmp_path_factory.mktemp("gpt2") / "ms")
+from mindport.sources import resolve
+from mindport.weights import convert
+from tests.parallel.reshard.cases import moved, trained
+from tests.training.checkpoint.runs import converted
 
 
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return converted("tiny-llama", tmp_path_factory.mktemp("llama") / "ms")
+    """tiny-llama: bfloat16, a head of its own, six heads over two of keys and values."""
+    target = tmp_path_factory.mktemp("llama") / "ms"
+    convert(resolve("tiny-llama"), target, progress=False)
+    return target
 
 
 @pytest.fixture(scope="session")
-def training(gpt2: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training of tiny-gpt2: weights, the optimizer's means, counters."""
-    return trained(gpt2, tmp_path_factory.mktemp("training"))
+def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training of GPT-2, three layers and a tied head: weights, the optimizer's means, counters."""
+    place = tmp_path_factory.mktemp("training")
+    return trained(converted(place, "gpt2", vocab_size=38), place / "checkpoints")
 
 
 @pytest.fixture(scope="session")

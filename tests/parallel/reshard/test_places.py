@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindport.config import ModelConfig, split
 from mindport.config.targets import TARGETS
+from mindport.errors import MappingError
 from mindport.mindformers import Layout
-from mindport.parallel.plan.memory import split
+from mindport.model.ranks import Ranks
+from mindport.parallel.plan.memory import split as split_layers
 from mindport.parallel.reshard import Entry, Grid, Place, part, place
 from mindport.parallel.reshard.entries import weight_entries
 from mindport.parallel.reshard.places import device_layout, grid, holders, replicas
-from mindport.weights.layouts import layout as weight_layout
-from tests.config.test_targets import BIASED, LLAMA
+from mindport.weights.plan import table
+from tests.config.test_targets import BIASED, GPT2, LLAMA, QWEN3
 
 DEGREES = st.integers(1, 4)
 
@@ -30,7 +35,7 @@ def placed(draw: st.DrawFn) -> tuple[Entry, Place, Grid]:
         shape[axis] *= layout.tp
     home = draw(st.sampled_from(["first", "last", "ends", "all", 0, 5]))
     entry = Entry("x", "F32", tuple(shape), axis, home, draw(st.sampled_from(["weight", "mean", "other"])))
-    return entry, place(entry, layout, split(6, layout.pp), whole_vocabulary=False, threshold=0), grid(layout)
+    return entry, place(entry, layout, split_layers(6, layout.pp), whole_vocabulary=False, threshold=0), grid(layout)
 
 
 @given(placed())
@@ -62,15 +67,35 @@ def test_zero_is_by_kind_and_size() -> None:
     assert place(weight, Layout(dp=2, zero=3), (1,), whole_vocabulary=False, threshold=65).shards == 1
 
 
-@pytest.mark.parametrize("target", ["mindformers-llama", "mindformers-llama-concat", "mindformers-mcore"])
-def test_a_share_of_a_fused_tensor_is_the_fused_tensor_of_shares(target: str) -> None:
-    """What MindSpore Transformers computes on a rank: its own heads, fused."""
-    _check_shares(target, LLAMA)
+@pytest.mark.parametrize(
+    ("target", "config"),
+    [("mindspore", GPT2), ("mindspore", QWEN3), ("mindformers-llama", LLAMA), ("mindformers-llama-concat", BIASED),
+     ("mindformers-mcore", BIASED), ("mindformers-mcore", QWEN3), ("mindformers-gpt2", GPT2)],
+)  # fmt: skip
+def test_a_share_of_a_tensor_is_the_tensor_of_shares(target: str, config: ModelConfig) -> None:
+    """What a rank of MindSpore Transformers computes with: its own heads, fused, interleaved or transposed."""
+    entries = weight_entries(target, config)
+    narrow = replace(config, num_key_value_heads=config.num_key_value_heads // 2)
+    random = np.random.default_rng(0)
+    for step in table(TARGETS[target].dialect, config).steps:
+        hub = [random.standard_normal(shape) for shape in step.shapes]
+        whole, entry = step.layout.to_foreign(hub), entries[step.foreign]
+        fuse = next(step.layout for step in table(TARGETS[target].dialect, narrow).steps if step.foreign == entry.name)
+        for rank in range(2):
+            cuts = [split.part(name, config, Ranks(tp=2, rank=rank)) for name in step.hub]
+            meant = fuse.to_foreign([x[cut] for x, cut in zip(hub, cuts, strict=True)])
+            at = place(entry, Layout(tp=2), (1,), whole_vocabulary=False, threshold=64)
+            cut = part(entry, at, Grid(1, 2, 1), rank)
+            assert cut is not None and np.array_equal(whole[cut], meant), entry
 
 
-def test_and_of_a_transposed_one() -> None:
-    _check_shares("mindformers-gpt2", BIASED)
-
-
-def _check_shares(target: str, config: object) -> None:
-    raise NotImplementedError
+def test_a_tensor_of_stacked_parts_is_refused() -> None:
+    dialect = replace(TARGETS["mindformers-llama-concat"].dialect, rows=tuple(
+        replace(row, layout="stack") if row.layout == "interleave" else row
+        for row in TARGETS["mindformers-llama-concat"].dialect.rows
+    ))  # fmt: skip
+    target = replace(TARGETS["mindformers-llama-concat"], dialect=dialect)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TARGETS, "stacked", target)
+        with pytest.raises(MappingError, match="equal shares"):
+            weight_entries("stacked", LLAMA)

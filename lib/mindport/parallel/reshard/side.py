@@ -17,6 +17,7 @@ from mindport.fork_server import Child, start
 from mindport.processes import ending, environment, last_line
 
 MODULE = "mindport.parallel.reshard.mindspore_side"
+IMPORTED = ("mindspore", "mindspore.train.node_strategy_pb2", MODULE)
 
 
 @dataclass
@@ -76,7 +77,7 @@ class MindSporeSide:
     def _start(self) -> _Process:
         (theirs, orders), (answers, out) = os.pipe(), os.pipe()
         try:
-            child = start(MODULE, [], ["mindspore"], environ=environment(GLOG_v="3"), stdin=theirs, stdout=out,
+            child = start(MODULE, [], IMPORTED, environ=environment(GLOG_v="3"), stdin=theirs, stdout=out,
                           stderr=self._said)  # fmt: skip
         finally:
             os.close(theirs)
