@@ -182,7 +182,7 @@ def reshard(options: argparse.Namespace) -> Result:
 
     return run_reshard(
         options.source, options.target, options.to, options.before, model=options.model and model_path(options.model),
-        weights_only=options.weights_only, threshold=options.threshold, file_format=options.format,
+        vocabulary=options.vocabulary, weights_only=options.weights_only, threshold=options.threshold, file_format=options.format,
         overwrite=options.overwrite,
     )  # fmt: skip
 
@@ -362,6 +362,8 @@ COMMANDS = {
          _arg("--to", required=True, metavar="LAYOUT", help="dp2,tp2,pp2,zero1; dp1: a MindPort directory again. zero1 "
               "cuts the optimizer's means, zero3 weights too, as MindSpore's enable_parallel_optimizer does"),
          _arg("--model", metavar="DIR", help="its config.json, for rank folders of a training"),
+         _arg("--vocabulary", choices=("whole", "split"), help="under tensor parallelism; default: what the network "
+              "does, so whole for legacy ones of MindSpore Transformers (vocab_emb_dp)"),
          _arg("--weights-only", **_FLAG, help="leave a training's state behind; default: it goes along"),
          _arg("--threshold", type=int, default=64, metavar="KB", help="for zero: what is smaller stays whole"),
          _arg("--format", choices=("safetensors", "ckpt"), default="safetensors"),

@@ -16,6 +16,11 @@ from mindport.weights.writers import Specs
 WHOLE_VOCABULARY = ("mindformers-llama", "mindformers-llama-concat", "mindformers-gpt2")  # `vocab_emb_dp: True`
 
 
+def is_whole(target: str, vocabulary: str | None) -> bool:
+    """Whether tables of tokens stay whole under tensor parallelism: as asked, or by the network's default."""
+    return target in WHOLE_VOCABULARY if vocabulary is None else vocabulary == "whole"
+
+
 def weight_entries(target: str, config: ModelConfig) -> dict[str, Entry]:
     """The model's tensors under a target's names; their precision is not known yet.
 

@@ -17,8 +17,8 @@ from mindport.config.targets import TARGETS
 from mindport.errors import FileError, MappingError, UsageError, some
 from mindport.files import sha256
 from mindport.mindformers import Layout
-from mindport.parallel.reshard.entries import state_entries, weight_entries, weight_of, with_dtypes
-from mindport.parallel.reshard.places import Entry, Grid, Place, grid, part, replicas, shape_of
+from mindport.parallel.reshard.entries import is_whole, state_entries, weight_entries, weight_of, with_dtypes
+from mindport.parallel.reshard.places import Entry, Grid, Place, grid, is_cut, part, replicas, shape_of
 from mindport.parallel.reshard.side import MindSporeSide
 from mindport.parallel.reshard.source import Source, check_parts, reader, safetensors_of
 from mindport.weights.dtypes import ARRAYS
@@ -31,13 +31,16 @@ SUFFIXES = (".safetensors", ".ckpt")
 FOLDER = re.compile(r"rank_(\d{1,6})", re.ASCII)
 
 
-def open_foreign(path: Path, layout: Layout | None, model: Path | None, side: MindSporeSide, work: Path) -> Source:
+def open_foreign(
+    path: Path, layout: Layout | None, model: Path | None, vocabulary: str | None, side: MindSporeSide, work: Path
+) -> Source:
     """Rank folders of a training.
 
     Args:
         path: where the folders are.
         layout: of the training.
         model: a directory with the configuration.
+        vocabulary: "whole" or "split" under tensor parallelism, None for the network's default.
         side: turns .ckpt files into ones that are read array by array.
         work: where these go.
 
@@ -63,7 +66,9 @@ def open_foreign(path: Path, layout: Layout | None, model: Path | None, side: Mi
     headers = {rank: read_header(file) for rank, file in readable.items()}
     manifest, origin = _model(model, work)
     target, weights = _whose(manifest.model, headers, path)
-    entries, places = _arrays(weights, over, headers, path)
+    whole = is_whole(target, vocabulary)
+    entries, places = _arrays(weights, layout, whole, headers, path)
+    notes = (*notes, *_guess(entries, places, over, whole))
     check_parts(path, entries, places, over, headers)
     digests = {file.relative_to(path).as_posix(): sha256(file) for file in files.values()}
     made = Manifest(manifest.model, "keep", None, {}, {}, target=target)
@@ -122,21 +127,26 @@ def _whose(config: ModelConfig, headers: Mapping[int, Header], where: Path) -> t
 
 
 def _arrays(
-    weights: Mapping[str, Entry], over: Grid, headers: Mapping[int, Header], where: Path
+    weights: Mapping[str, Entry], layout: Layout, whole: bool, headers: Mapping[int, Header], where: Path
 ) -> tuple[dict[str, Entry], dict[str, Place]]:
     """Every array of the files, with where its parts are."""
-    first = {name: entry for header in headers.values() for name, entry in header.entries.items()}
+    first = {name: entry for rank in sorted(headers, reverse=True) for name, entry in headers[rank].entries.items()}
     if odd := [f"{name} {entry.dtype}" for name, entry in first.items() if entry.dtype not in ARRAYS]:
-        raise FileError(
-            "arrays of a precision that is not read", where=where, got=some(odd), expected=", ".join(ARRAYS)
-        )
+        raise FileError("arrays of a precision that is not read", where=where, got=some(odd))
     entries = with_dtypes(weights, {name: first[name].dtype for name in weights})
     entries |= state_entries(entries, _state_specs(entries, first))
-    places = {}
+    places, per_stage = {}, grid(layout).stage
     for name, entry in entries.items():
-        stages = tuple(sorted({rank // over.stage for rank, header in headers.items() if name in header.entries}))
-        places[name] = _fitting(entry, stages, over, first[name].shape, where)
+        stages = tuple(sorted({rank // per_stage for rank, header in headers.items() if name in header.entries}))
+        places[name] = _fitting(entry, stages, layout, whole, first[name].shape, where)
     return entries, places
+
+
+def _guess(entries: Mapping[str, Entry], places: Mapping[str, Place], over: Grid, whole: bool) -> Iterator[str]:
+    tables = [name for name, entry in entries.items() if entry.vocabulary and places[name].shards > 1]
+    if tables and over.tp > 1:
+        word = "whole for tensor parallelism (vocab_emb_dp: True)" if whole else "split by tensor parallelism"
+        yield f"{some(tables)}: taken as {word}, and then cut by the optimizer; shapes do not tell: see --vocabulary"
 
 
 def _state_specs(weights: Mapping[str, Entry], first: Mapping[str, object]) -> Specs:
@@ -151,18 +161,24 @@ def _state_specs(weights: Mapping[str, Entry], first: Mapping[str, object]) -> S
     return found
 
 
-def _fitting(entry: Entry, stages: tuple[int, ...], over: Grid, shape: Shape, where: Path) -> Place:
+def _fitting(entry: Entry, stages: tuple[int, ...], layout: Layout, whole: bool, shape: Shape, where: Path) -> Place:
     """The way to cut an array that leads to the shape of a rank's part.
+
+    A table of tokens that tensor parallelism splits, and then the copies, has parts of the same shape as one that all
+    ranks of the stage cut together, in another order: `whole` decides.
 
     Raises:
         MappingError: there is none.
     """
-    for axis in dict.fromkeys((entry.axis if over.tp > 1 else None, None)):
-        for shards in dict.fromkeys((1, replicas(axis, over), over.copies)):
+    over = grid(layout)
+    axes = [None] if over.tp == 1 else [entry.axis]
+    axes = axes if not entry.vocabulary or over.tp == 1 else [None, entry.axis] if whole else [entry.axis, None]
+    for axis in axes:
+        for shards in (1, replicas(axis, over))[: 1 + is_cut(entry.kind, layout)]:
             at = Place(axis, stages, shards)
             cut = part(entry, at, over, stages[0] * over.stage)
             if cut is not None and shape_of(cut) == shape:
                 return at
     raise MappingError("no way to cut this array leads to the part that is there", where=f"{where}: {entry.name}",
                        got=list(shape), expected=f"a part of {list(entry.shape)}",
-                       do="check --from and --model")  # fmt: skip
+                       do="check --from and --model; enable_parallel_optimizer is zero3")  # fmt: skip

@@ -109,12 +109,17 @@ def place(entry: Entry, layout: Layout, layers: Sequence[int], *, whole_vocabula
     if over.tp == 1 or (entry.vocabulary and (whole_vocabulary or entry.shape[entry.axis or 0] % over.tp)):
         axis = None
     found = Place(axis, _stages(entry.home, layers))
-    cut = {"mean": layout.zero >= 1, "weight": layout.zero == 3, "other": False}[entry.kind]
     size = replicas(axis, over)
-    if cut and over.copies > 1 and entry.shape and entry.nbytes >= threshold << 10:
+    if is_cut(entry.kind, layout) and entry.shape and entry.nbytes >= threshold << 10:
         rows = entry.shape[0] // (over.tp if axis == 0 else 1)
         return found if rows % size else Place(axis, found.stages, size)
     return found
+
+
+def is_cut(kind: Kind, layout: Layout) -> bool:
+    """Whether the copies share out such arrays."""
+    zero = {"mean": 1, "weight": 3, "other": 4}[kind]
+    return layout.zero >= zero and grid(layout).copies > 1
 
 
 def part(entry: Entry, at: Place, over: Grid, rank: int) -> tuple[slice, ...] | None:

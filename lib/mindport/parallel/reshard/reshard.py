@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mindport.config.constraints import pipeline, tensor_parallel
-from mindport.errors import ConfigError, FileError, UsageError
+from mindport.errors import ConfigError, FileError, UsageError, some
 from mindport.files import atomic_directory, check_apart, check_replaceable, sweep
 from mindport.measure import memory
 from mindport.mindformers import Layout, parse_layout
 from mindport.parallel.plan.memory import split
 from mindport.parallel.reshard import manifest as resharded
-from mindport.parallel.reshard.entries import WHOLE_VOCABULARY
+from mindport.parallel.reshard.entries import is_whole
 from mindport.parallel.reshard.finish import finish_ranks, finish_whole
 from mindport.parallel.reshard.foreign import open_foreign
 from mindport.parallel.reshard.places import THRESHOLD, Place, grid, place
@@ -35,7 +35,7 @@ from mindport.training.checkpoint.write import STATE
 from mindport.weights.manifest import NAME as CONVERTED
 from mindport.weights.progress import progress as show_progress
 
-FORMATS = ("safetensors", "ckpt")
+FORMATS, TABLES = ("safetensors", "ckpt"), ("whole", "split", None)
 STRATEGY = "strategy.ckpt"
 
 
@@ -48,6 +48,7 @@ class _Options:
     after: Layout
     before: Layout | None
     model: Path | None
+    vocabulary: str | None
     weights_only: bool
     threshold: int
     file_format: str
@@ -70,6 +71,7 @@ def reshard(
     layout: str | Layout | None = None,
     *,
     model: Path | str | None = None,
+    vocabulary: str | None = None,
     weights_only: bool = False,
     threshold: int = THRESHOLD,
     file_format: str = "safetensors",
@@ -88,6 +90,8 @@ def reshard(
         to: the new layout.
         layout: the present one; a directory of ours says it itself.
         model: the configuration, for rank folders that are not ours.
+        vocabulary: "whole" or "split": tables of tokens under tensor parallelism; None for the default of the network
+            whose names they have: legacy ones of MindSpore Transformers keep them whole (`vocab_emb_dp`).
         weights_only: leave a training's state behind.
         threshold: KB, for zero: MindSpore's `parallel_optimizer_threshold`.
         file_format: of rank folders: "safetensors" or "ckpt".
@@ -107,7 +111,7 @@ def reshard(
     """
     options = _Options(
         Path(src), Path(dst), _layout(to), None if layout is None else _layout(layout),
-        None if model is None else Path(model), weights_only, threshold, file_format, overwrite, progress, at_once,
+        None if model is None else Path(model), vocabulary, weights_only, threshold, file_format, overwrite, progress, at_once,
     )  # fmt: skip
     _check_arguments(options)
     sweep(options.dst)
@@ -129,7 +133,7 @@ def _open(options: _Options, side: MindSporeSide, work: Path) -> Source:
     elif (options.src / CONVERTED).exists():
         source = open_whole(options.src)
     else:
-        source = open_foreign(options.src, options.before, options.model, side, work)
+        source = open_foreign(options.src, options.before, options.model, options.vocabulary, side, work)
     check_from(options.before, source.layout, options.src)
     _check_division(source, options.after)
     state = [name for name, entry in source.entries.items() if entry.kind != "weight"]
@@ -175,7 +179,7 @@ def _write(options: _Options, source: Source, side: MindSporeSide, aside: Path, 
 
 def _places(options: _Options, source: Source) -> dict[str, Place]:
     layers = split(source.manifest.model.num_hidden_layers, options.after.pp)
-    whole = source.manifest.target in WHOLE_VOCABULARY
+    whole = is_whole(source.manifest.target, options.vocabulary)
     return {name: place(entry, options.after, layers, whole_vocabulary=whole, threshold=options.threshold)
             for name, entry in source.entries.items()}  # fmt: skip
 
@@ -200,10 +204,10 @@ def _notes(options: _Options, source: Source, target: Arrangement) -> Iterator[s
     if model.num_hidden_layers % after.pp:
         yield f"layers of each stage: {', '.join(map(str, split(model.num_hidden_layers, after.pp)))}"
     tables = [e.name for e in source.entries.values() if e.vocabulary and target.places[e.name].axis is None]
-    if after.tp > 1 and tables and source.manifest.target in WHOLE_VOCABULARY:
-        yield f"{', '.join(tables)} stay whole, as `vocab_emb_dp: True` has it"
+    if after.tp > 1 and tables and is_whole(source.manifest.target, options.vocabulary):
+        yield f"{some(tables)}: whole, as `vocab_emb_dp: True` has it"
     elif after.tp > 1 and tables:
-        yield (f"{', '.join(tables)}: {model.vocab_rows} rows do not divide by {after.tp}, so they stay whole; "
+        yield (f"{some(tables)}: {model.vocab_rows} rows do not divide by {after.tp}, so they stay whole; "
                "`mindport convert --padded-vocab` declares padding where there is some")  # fmt: skip
     yield from _zero_notes(options, source, target)
 
@@ -244,8 +248,9 @@ def _layout(text: str | Layout) -> Layout:
 
 
 def _check_arguments(options: _Options) -> None:
-    if options.file_format not in FORMATS:
-        raise UsageError("no such format", got=repr(options.file_format), expected=", ".join(FORMATS))
+    for name, value, allowed in (("format", options.file_format, FORMATS), ("vocabulary", options.vocabulary, TABLES)):
+        if value not in allowed:
+            raise UsageError(f"no such {name}", got=repr(value), expected=", ".join(filter(None, allowed)))
     if options.threshold < 0 or options.at_once < 1:
         raise UsageError("a size is 0 or more", got=f"threshold {options.threshold}, at_once {options.at_once}")
     if not options.src.is_dir():
