@@ -182,8 +182,8 @@ def reshard(options: argparse.Namespace) -> Result:
 
     return run_reshard(
         options.source, options.target, options.to, options.before, model=options.model and model_path(options.model),
-        vocabulary=options.vocabulary, weights_only=options.weights_only, threshold=options.threshold, file_format=options.format,
-        overwrite=options.overwrite,
+        vocabulary=options.vocabulary, weights_only=options.weights_only, threshold=options.threshold,
+        file_format=options.format, overwrite=options.overwrite,
     )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ What it does not do as one would expect, in MindSpore 2.10:
 - A strategy file as JSON cannot be taken apart by stages when a pipeline is gathered; protobuf can.
 - Where it starts processes (one for each stage) it does not look how they ended.
 - `output_format` is ckpt unless told, whatever the source is.
+- It reads whole files: a checkpoint that is one file needs memory for all of it. `transform_checkpoint_by_rank` does,
+  too, and takes .ckpt only. So the files that it gets hold a few arrays each.
 - It reads a strategy file several times over for each transform, and goes through all of it for each rank: minutes for
   a large model. So each transform gets the lines of the arrays that it is about, cut out of the whole file.
 """

@@ -103,15 +103,14 @@ def reshard(
         The verdict; where it is negative nothing was kept.
 
     Raises:
-        UsageError: the arguments make no sense together.
-        FileError: a file is missing, damaged, of another layout, or the target cannot be written.
-        ConfigError: the model cannot be cut like that.
-        MappingError: the arrays are not those of the model.
+        UsageError, ConfigError: the arguments make no sense together, or the model cannot be cut like that.
+        FileError, MappingError: a file is missing, damaged, of another layout or model, or cannot be written.
         BackendError: MindSpore is missing.
     """
     options = _Options(
         Path(src), Path(dst), _layout(to), None if layout is None else _layout(layout),
-        None if model is None else Path(model), vocabulary, weights_only, threshold, file_format, overwrite, progress, at_once,
+        None if model is None else Path(model), vocabulary, weights_only, threshold, file_format, overwrite, progress,
+        at_once,
     )  # fmt: skip
     _check_arguments(options)
     sweep(options.dst)

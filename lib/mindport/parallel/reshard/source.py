@@ -5,7 +5,7 @@ A MindPort directory, or a training's checkpoint, is one rank that holds everyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,15 +15,17 @@ from mindport.errors import FileError, UsageError
 from mindport.mindformers import Layout, parse_layout
 from mindport.parallel.reshard import manifest as resharded
 from mindport.parallel.reshard.entries import state_entries, weight_entries, with_dtypes
-from mindport.parallel.reshard.places import Entry, Grid, Place, grid, holders, part, shape_of
+from mindport.parallel.reshard.places import Entry, Grid, Place, grid, part, shape_of
 from mindport.parallel.reshard.side import MindSporeSide
 from mindport.training.checkpoint import read_checkpoint, read_record
+from mindport.training.checkpoint.arrays import specs_of
 from mindport.training.checkpoint.record import NAME as RECORD
 from mindport.training.checkpoint.record import Record
 from mindport.weights.dtypes import ARRAYS
 from mindport.weights.manifest import Manifest, read_manifest
 from mindport.weights.safetensors_io import Header, read_header, read_tensor
-from mindport.weights.store import Weights, open_converted
+from mindport.weights.store import open_converted
+from mindport.weights.writers import Specs
 
 WHOLE = Layout()
 Read = Callable[[int, str], np.ndarray]
@@ -67,32 +69,28 @@ def open_whole(path: Path) -> Source:
     Raises:
         FileError, MappingError: see `open_converted` and `read_checkpoint`.
     """
-    state: Mapping[str, np.ndarray] = {}
-    record, weights = None, None
-    if (path / RECORD).exists():
-        saved = read_checkpoint(path)
-        record, weights, state = saved.record, saved.weights, saved.state
-    weights = weights or open_converted(path)
-    entries = _whole_entries(weights, state)
-    digests = {name: file["sha256"] for name, file in (record or weights.manifest).files.items()}
-
-    def read(rank: int, name: str) -> np.ndarray:
-        return state[name] if name in state else weights[name]
-
-    return Source(path, WHOLE, entries, _at_home(entries), digests, path, weights.manifest, record, read)
+    if not (path / RECORD).exists():
+        weights = open_converted(path)
+        manifest, specs = weights.manifest, weights.specs
+        return _whole(path, manifest, None, _entries(manifest, specs, {}), weights.__getitem__)
+    saved, manifest = read_checkpoint(path), read_manifest(path)
+    entries = _entries(manifest, specs_of(saved.weights), specs_of(saved.state))
+    return _whole(path, manifest, saved.record, entries,
+                  lambda name: (saved.weights if name in saved.weights else saved.state)[name])  # fmt: skip
 
 
-def _whole_entries(weights: Weights, state: Mapping[str, np.ndarray]) -> dict[str, Entry]:
-    entries = weight_entries(weights.manifest.target, weights.config)
-    entries = with_dtypes(entries, {name: dtype for name, (dtype, _) in weights.specs.items()})
-    if not state:
-        return entries
-    header = read_header(weights.directory / "training.safetensors")
-    return entries | state_entries(entries, {n: (e.dtype, e.shape) for n, e in header.entries.items()})
+def _whole(
+    path: Path, manifest: Manifest, record: Record | None, entries: dict[str, Entry], read: Callable[[str], np.ndarray]
+) -> Source:
+    digests = {name: file["sha256"] for name, file in (record or manifest).files.items()}
+    places = dict.fromkeys(entries, Place(None, (0,)))
+    return Source(path, WHOLE, entries, places, digests, path, manifest, record, lambda rank, name: read(name))
 
 
-def _at_home(entries: Mapping[str, Entry]) -> dict[str, Place]:
-    return dict.fromkeys(entries, Place(None, (0,)))
+def _entries(manifest: Manifest, weights: Specs, state: Specs) -> dict[str, Entry]:
+    entries = weight_entries(manifest.target, manifest.model)
+    entries = with_dtypes(entries, {name: dtype for name, (dtype, _) in weights.items()})
+    return entries | state_entries(entries, state)
 
 
 def open_ranks(path: Path, side: MindSporeSide, work: Path) -> Source:
@@ -152,26 +150,26 @@ def check_parts(
                             expected=meant.get(wrong[0], "nothing"), do="check --from")  # fmt: skip
 
 
-def whole_value(source: Source, name: str, parts: Mapping[int, np.ndarray]) -> np.ndarray:
-    """The array that the ranks' parts make; copies of one part must be equal.
+def whole_value(source: Source, name: str, parts: Iterable[tuple[int, np.ndarray]]) -> np.ndarray:
+    """The array that the parts of the ranks make, which come one by one; copies of one part must be equal.
 
     Raises:
         FileError: they are not: nobody can say which one is the training's.
     """
     entry, at = source.entries[name], source.places[name]
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    whole, known = np.empty(entry.shape, ARRAYS[entry.dtype]), {}
-    for rank in holders(at, source.grid):
+    whole, known = np.empty(0), {}
+    for rank, x in parts:
         cut = part(entry, at, source.grid, rank)
         assert cut is not None
         key = tuple((one.start, one.stop) for one in cut)
-        if key in known and whole[cut].tobytes() != parts[rank].tobytes():
+        if key in known and whole[cut].tobytes() != x.tobytes():
             raise FileError("two ranks that hold copies of one part differ", where=source.path,
                             got=f"{name} of rank {known[key]} and of rank {rank}", expected="equal bytes",
                             do="one of the files is damaged, or of another step")  # fmt: skip
-        known.setdefault(key, rank)
-        whole[cut] = parts[rank]
+        if not known:
+            whole = x if x.shape == entry.shape else np.empty(entry.shape, ARRAYS[entry.dtype])
+        if known.setdefault(key, rank) == rank and whole is not x:
+            whole[cut] = x
     return whole
 
 

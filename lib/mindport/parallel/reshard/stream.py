@@ -98,15 +98,18 @@ def _write_parts(source: Source, group: Sequence[Entry], folder: Path) -> dict[s
         (folder / f"rank_{rank}").mkdir(parents=True)
         header = make_header(held(entries, source.places, source.grid, rank), METADATA)
         files[rank] = SafetensorsFiles(folder, FileLayout({f"rank_{rank}/{PREFIX}{rank}.safetensors": header}))
-    wholes = {}
-    for name in entries:
-        parts = {rank: source.read(rank, name) for rank in holders(source.places[name], source.grid)}
-        for rank, x in parts.items():
-            files[rank].write(name, x)
-        wholes[name] = whole_value(source, name, parts)
+    wholes = {name: whole_value(source, name, _passing(source, name, files)) for name in entries}
     for file in files.values():
         file.close()
     return wholes
+
+
+def _passing(source: Source, name: str, files: Mapping[int, SafetensorsFiles]) -> Iterator[tuple[int, np.ndarray]]:
+    """The parts of an array, each written on its way."""
+    for rank in holders(source.places[name], source.grid):
+        x = source.read(rank, name)
+        files[rank].write(name, x)
+        yield rank, x
 
 
 def _transform(side: MindSporeSide, folder: Path, strategies: Strategies, names: Sequence[str]) -> None:
