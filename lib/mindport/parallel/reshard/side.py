@@ -72,7 +72,7 @@ class MindSporeSide:
         if "error" in told:
             raise BackendError("MindSpore refuses to transform this checkpoint", where=do,
                                got=told["error"].splitlines()[0],
-                               do="see whether the disk has room; if it has, report it: the layout was checked")  # fmt: skip
+                               do="see whether the disk has room; the layout was checked")  # fmt: skip
 
     def _start(self) -> _Process:
         (theirs, orders), (answers, out) = os.pipe(), os.pipe()
