@@ -26,8 +26,8 @@ ROOMS = (
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "processes", "fork_server", "environment",
     "environment.doctor", "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config",
-    "training.data", "training.monitor", "tracing", "claims", "coverage", "parallel.plan", "report", "display",
-    "exercises", "notebook", "run", "commands", "cli",
+    "training.data", "training.monitor", "tracing", "claims", "coverage", "parallel.plan", "parallel.reshard", "report",
+    "display", "exercises", "notebook", "run", "commands", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "parallel/", "tuning/", "deploy/")
