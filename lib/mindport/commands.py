@@ -49,8 +49,9 @@ def export(options: argparse.Namespace) -> Result:
     from mindport import mindformers
 
     data = {} if options.data is None else {"data": options.data}
-    recipe = mindformers.Recipe(seq_length=options.seq_length, recompute=options.recompute, **data)
-    return mindformers.export(options.directory, options.yaml, options.layout, options.schema, recipe)
+    recipe = mindformers.Recipe(seq_length=options.seq_length, **data)
+    layout = options.layout + (",recompute-full" if options.recompute else "")
+    return mindformers.export(options.directory, options.yaml, layout, options.schema, recipe)
 
 
 def verify(options: argparse.Namespace) -> Result:
@@ -243,14 +244,15 @@ COMMANDS = {
     ),
     "export": Command(
         export, "write the YAML with which MindSpore Transformers trains what `convert --to mindformers-…` wrote",
-        "mindport export models/llama-mf --layout dp1,tp2,pp1 --yaml llama.yaml",
+        "mindport export models/llama-mf --layout dp2,tp2,pp2,zero1,sp,mb8 --yaml llama.yaml",
         (_arg("directory", type=Path, metavar="DIR", help="weights that `mindport convert` wrote for it"),
          _arg("--yaml", type=Path, metavar="OUT", required=True, help="the file to write"),
-         _arg("--layout", default="dp1,tp1,pp1", help="degrees of data, tensor and pipeline parallelism"),
+         _arg("--layout", default="dp1,tp1,pp1", help="all of dp8,tp4,pp2,cp2,zero1,sp,recompute-selective,mb8; "
+              "docs/planner.md says how to read it"),
          _arg("--schema", choices=("graph", "pynative"), default="graph", help="pynative: mindformers 2.x"),
          _arg("--seq-length", type=int, metavar="N", help="tokens of a sample; default: the model's context"),
          _arg("--data", metavar="PATH", help="training data: MindRecord for legacy networks, else Megatron's"),
-         _arg("--recompute", **_FLAG, help="save memory: compute the forward pass again in the backward pass")),
+         _arg("--recompute", **_FLAG, help="as recompute-full in the layout")),
     ),
     "verify": Command(
         verify, "compare the MindSpore model with transformers, layer by layer, and step by step",
