@@ -57,7 +57,7 @@ def test_the_graph_schema_says_the_layout_and_keeps_the_rules(layout, batch, tar
     assert {row[0] for row in parallel["dataset_strategy"]} == {degrees["data_parallel"]} and not parallel["full_batch"]
     offset = sections["model"]["model_config"].get("offset", [0] * layout.pp)
     assert [MODEL.num_hidden_layers // layout.pp + more for more in offset] == list(split(7, layout.pp))
-    assert degrees["vocab_emb_dp"] == (target is LEGACY and layout.tp == 1)
+    assert degrees["vocab_emb_dp"] == (target is LEGACY and layout.tp == layout.pp == 1)
 
 
 @examples(max_examples=80, deadline=None)

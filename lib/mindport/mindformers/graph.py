@@ -76,13 +76,13 @@ def _general(directory: Path, target: Target, layout: Layout, recipe: Recipe) ->
 
 
 def _parallel(said: dict[str, Any], columns: int, legacy: bool) -> dict[str, Any]:
-    """An mcore network always splits the vocabulary over tensor-parallel ranks, a legacy one when it is told to."""
+    """The vocabulary is split as the planner counts it; mcore networks and pipelines have no other way."""
     sharding = {"parallel_optimizer_config": {"gradient_accumulation_shard": said["gradient_accumulation_shard"],
                                               "parallel_optimizer_threshold": 64}}  # fmt: skip
     sharded = said["enable_parallel_optimizer"]
     return {
         "parallel_config": {**{key: said[key] for key in PARALLEL}, "gradient_aggregation_group": 1,
-                            "vocab_emb_dp": legacy and said["model_parallel"] == 1},
+                            "vocab_emb_dp": legacy and said["model_parallel"] == said["pipeline_stage"] == 1},
         "parallel": {"parallel_mode": 1, "full_batch": False,
                      "dataset_strategy": [[said["data_parallel"], 1] for _ in range(columns)],
                      "gradients_mean": False, "enable_alltoall": said["context_parallel_algo"] == "ulysses_cp",
