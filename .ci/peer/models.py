@@ -95,7 +95,9 @@ def mcore_cases(work: Path) -> dict[str, dict[str, Any]]:
     }
     cases = {name: _qwen(work / name.replace(", ", "-"), name.partition(",")[0], changes)
              for name, changes in variants.items()}  # fmt: skip
-    other = export(work / "qwen3/mindformers", work / "pynative.yaml", "dp4,tp2,pp2,zero2,sp,recompute-full,mb4", "pynative")
+    other = export(
+        work / "qwen3/mindformers", work / "pynative.yaml", "dp4,tp2,pp2,zero2,sp,recompute-full,mb4", "pynative"
+    )
     return cases | {"qwen3, PyNative schema": {"kind": "pynative", "yaml": str(other.yaml)}}
 
 

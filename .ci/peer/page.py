@@ -24,8 +24,8 @@ TAIL = """
 - *control*: a fault that must be seen: gate and up of one layer exchanged, which no shape shows; the padding token at
   its default; a YAML with a key that does not exist, or without the offset that uneven stages need, which the peer must
   refuse.
-- *layouts*: the peer's own arithmetic of the batch, its stage of each layer and its list of what is recomputed, from the
-  YAML alone; no process is started, and what the strategies come to on cards is not verified.
+- *layouts*: the peer's own arithmetic of the batch, its stage of each layer and its list of what is recomputed, from
+  the YAML alone; no process is started, and what the strategies come to on cards is not verified.
 - *gpt2 names*: against the converter of {gpt2}, read and not run: it is of another MindSpore's time.
 - *PyNative schema*: the strict loader, out of the source of {pynative}; the package itself needs one that the registry
   does not have.

@@ -45,7 +45,10 @@ def main() -> int:
     work = options.cache / "work"
     cases = make_cases(work, options.cache)
     result: dict[str, Any] = {"cases": dict.fromkeys(cases)}
-    for kinds in (("legacy", "refuses", "layout"), ("mcore", "pynative", "mcore layout")):  # use_legacy is decided once in a process
+    for kinds in (
+        ("legacy", "refuses", "layout"),
+        ("mcore", "pynative", "mcore layout"),
+    ):  # use_legacy is decided once in a process
         write_json(work / "cases.json", {name: case for name, case in cases.items() if case["kind"] in kinds})
         run([str(python), str(HERE / "probe.py"), str(work / "cases.json"), str(work / "answers.json")], cwd=work)
         answers = read_json(work / "answers.json")

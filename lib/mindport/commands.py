@@ -172,10 +172,16 @@ def plan(options: argparse.Namespace) -> Result:
     device = planner.hardware(options.device).with_values(planner.parse_settings(options.set))
     seq = options.seq or min(4096, model.max_position_embeddings)
     layout = None if options.layout is None else parse_layout(options.layout)
-    devices = options.devices or (layout.devices if layout else 8)
+    hosts = (options.hosts or 0) * options.host_size
+    devices = options.devices or (layout.devices if layout else hosts or 8)
     job = planner.Job(model, device, devices, seq, options.global_batch, options.dtype, options.host_size,
                       options.micro_batch)  # fmt: skip
-    return planner.plan(job, options.keep, layout)
+    found = planner.plan(job, options.keep, layout)
+    if options.out is None or found.best is None:
+        return found
+    from mindport.parallel.route import write_route
+
+    return write_route(found, options.out, options.weights, options.hosts, options.overwrite)
 
 
 @dataclass(frozen=True)
@@ -341,6 +347,11 @@ COMMANDS = {
          _arg("--dtype", choices=("bfloat16", "float16", "float32"), default="bfloat16"),
          _arg("--host-size", type=_positive, default=8, metavar="N", help="cards of a server"),
          _arg("--keep", type=_positive, default=10, metavar="N", help="layouts to show"),
+         _arg("--out", type=Path, metavar="DIR", help="write the run's files for the best layout: YAML, start, dry "
+              "run, environment, our model's script, check-list"),
+         _arg("--overwrite", **_FLAG, help="replace DIR"),
+         _arg("--weights", type=Path, metavar="DIR", help="what `convert --to mindformers-…` wrote, for the YAML"),
+         _arg("--hosts", type=_positive, metavar="N", help="servers; default: as many as the cards fill"),
          _arg("--set", action="append", default=[], metavar="NAME=X",
               help="another value of a constant: peak=313e12"), _ALLOW, _PADDED),
     ),

@@ -36,7 +36,7 @@ def test_every_variable_has_a_source_and_stands_once():
 
 
 def library(text: bytes) -> bytes:
-    """A 64-bit ELF file with the sections .shstrtab, .rodata and .text; the last one holds RANK_ID, which is no data."""
+    """A 64-bit ELF file with the sections .shstrtab, .rodata and .text; RANK_ID in the last one is no data."""
     names, code = b"\0.shstrtab\0.rodata.str1\0.text\0", b"\0RANK_ID\0"
     parts, at = [(1, names), (11, text), (24, code)], 64
     headers = b""
@@ -63,5 +63,5 @@ def test_a_package_that_says_otherwise_is_seen(tmp_path: Path):
     table = (Variable("MASTER_ADDR", "PyTorch", "-", "-", "-"), Variable("MS_ROLE", "MindSpore", "-", "-", "-"),
              Variable("HCCL_IF_IP", "HCCL", "-", "-", "-"))  # fmt: skip
     report = check_variables(tmp_path, table)
-    assert report.wrong == ("MASTER_ADDR", "MS_ROLE") and not report.ok and report.exit_code == 1
+    assert report.wrong == ("MS_ROLE", "MASTER_ADDR") and not report.ok and report.exit_code == 1
     assert "contradicts" in report.headline() and report.properties()[0].state == "failed"

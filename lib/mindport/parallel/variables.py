@@ -70,8 +70,9 @@ class VariablesReport(Result):
     @property
     def wrong(self) -> tuple[str, ...]:
         """Variables that the package contradicts."""
-        return tuple(v.name for v in self.variables
-                     if (v.layer == OWN and not self.found[v.name]) or (v.layer in FOREIGN and self.found[v.name]))  # fmt: skip
+        there = {v.name: bool(self.found[v.name]) for v in self.variables}
+        lost = (v.name for v in self.variables if v.layer == OWN and not there[v.name])
+        return (*lost, *(v.name for v in self.variables if v.layer in FOREIGN and there[v.name]))
 
     @property
     def ok(self) -> bool:

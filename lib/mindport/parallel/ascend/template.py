@@ -1,7 +1,7 @@
 """MindPort's GPT on several Ascend cards: strategies, pipeline stages and sharded optimizer states in a static graph.
 
-Written for a layout by `mindport plan --out` and started by msrun; see launch.sh beside it. NOT VERIFIED ON A CARD: here
-it compiles as far as a CPU lets it, to MindSpore's own refusal ("Invalid backend: CPU").
+Written for a layout by `mindport plan --out` and started by msrun; see launch.sh beside it. NOT VERIFIED ON A CARD:
+where it was written it compiles as far as a CPU lets it, to MindSpore's own refusal of CPU as a backend.
 
     train_ascend.py --weights DIR [--tokens FILE.npy] [--steps N]
 

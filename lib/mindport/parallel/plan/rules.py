@@ -38,7 +38,11 @@ def legal(job: Job, grid: Grid) -> tuple[np.ndarray, tuple[Refused, ...]]:
         broken = good & rule.broken(job, grid)
         if count := int(broken.sum()):
             example = str(grid.layout(int(broken.argmax())))
-            refused.append(Refused(rule.name, rule.reason.format(batch=job.global_batch, **mindformers.numbers(job)), count, example))
+            refused.append(
+                Refused(
+                    rule.name, rule.reason.format(batch=job.global_batch, **mindformers.numbers(job)), count, example
+                )
+            )
         good &= ~broken
     return good, tuple(refused)
 
