@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 
 import numpy as np
@@ -43,13 +44,14 @@ def checklist(job: Job, best: Candidate, to_fill: tuple[tuple[str, str], ...]) -
     ])  # fmt: skip
 
 
-def fill_in(weights: bool, yaml: bool, hosts: int) -> tuple[tuple[str, str], ...]:
-    """What the files leave open, by file."""
+def fill_in(weights: bool, files: Container[str], hosts: int) -> tuple[tuple[str, str], ...]:
+    """What the files leave open: (file, what is missing)."""
     rows = [("launch.sh", "its arguments: the number of the host, the address of host 0")] if hosts > 1 else []
-    if yaml:
+    if "train.yaml" in files:
         rows += [] if weights else [("train.yaml", f"{WEIGHTS}: pretrained_model_dir, load_checkpoint")]
         rows += [("train.yaml", f"{UNKNOWN}: the data"), ("train.yaml", "optimizer, schedule and steps")]
-    return (*rows, ("train_ascend.py", "--weights and --tokens, LR and the rest at its head"))
+    ours = [("train_ascend.py", "--weights and --tokens, LR and the rest at its head")]
+    return (*rows, *(ours if "train_ascend.py" in files else []))
 
 
 def _items(section: str, job: Job, best: Candidate) -> str:

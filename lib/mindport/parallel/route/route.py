@@ -89,7 +89,7 @@ def write_route(
     Args:
         plan: with a layout that fits.
         directory: the folder to make.
-        weights: what `convert` wrote for MindSpore Transformers; None leaves a placeholder in the YAML.
+        weights: what `convert` wrote for MindSpore Transformers; None leaves a path to fill in in the YAML.
         hosts: servers, as a check; None takes as many as the cards fill.
         overwrite: replace an earlier folder of this kind.
 
@@ -113,7 +113,7 @@ def write_route(
         for name, text in texts.items():
             (aside / name).write_text(text, encoding="utf-8")
             (aside / name).chmod(0o755 if name.endswith(".sh") else 0o644)
-    filled = fill_in(weights is not None, "train.yaml" in texts, full)
+    filled = fill_in(weights is not None, texts, full)
     return Route(directory, plan, full, tuple(texts), missing, filled)
 
 
@@ -130,9 +130,8 @@ def _texts(plan: Plan, best: Candidate, weights: Path | None) -> tuple[dict[str,
         texts["train_ascend.py"] = ascend_script(job.model, best.layout, best.batch, job.seq, job.dtype)
     except (ConfigError, UsageError) as error:
         missing["train_ascend.py"] = _reason(error)
-    ready = "train.yaml" in texts
-    filled = fill_in(weights is not None, ready, scripts.hosts_of(job))
-    texts |= {"launch.sh": scripts.launch(job, best, ready), "dryrun.sh": scripts.dryrun(job, best, ready),
+    filled = fill_in(weights is not None, texts, scripts.hosts_of(job))
+    texts |= {"launch.sh": scripts.launch(job, best, texts), "dryrun.sh": scripts.dryrun(job, best, texts),
               "environment.sh": scripts.environment(job, best),
               "checklist.md": checklist(job, best, filled)}  # fmt: skip
     return texts, missing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 
 from mindport.parallel.plan import ESTIMATED, Candidate, Job
 
@@ -17,8 +18,8 @@ PORT = 8118
 TIMEOUT = 1200  # seconds in which all hosts have to start
 
 
-def launch(job: Job, best: Candidate, ready: bool) -> str:
-    """`launch.sh`: msrun on one host of several; `ready` says whether there is a YAML."""
+def launch(job: Job, best: Candidate, files: Container[str]) -> str:
+    """`launch.sh`: msrun on one host of several; `files` are those that train."""
     hosts = hosts_of(job)
     arguments = 'host=${1:-0} address=${2:-127.0.0.1}' if hosts == 1 else (
         'host=${1:?the number of this host, from 0} address=${2:?the address of host 0}'
@@ -27,7 +28,7 @@ def launch(job: Job, best: Candidate, ready: bool) -> str:
         _head(best)
         + f"#\n# On each of the {hosts} host(s), all within {TIMEOUT} seconds: ./launch.sh HOST ADDRESS [PORT]\n"
         + "# HOST counts from 0, ADDRESS is that of host 0, where the scheduler runs.\n"
-        + _training(ready)
+        + _training(files)
         + f"{arguments} port=${{3:-{PORT}}}\n"
         + f"exec msrun --worker_num={job.devices} --local_worker_num={job.devices // hosts} \\\n"
         + '    --node_rank="$host" --master_addr="$address" --master_port="$port" \\\n'
@@ -35,7 +36,7 @@ def launch(job: Job, best: Candidate, ready: bool) -> str:
     )
 
 
-def dryrun(job: Job, best: Candidate, ready: bool) -> str:
+def dryrun(job: Job, best: Candidate, files: Container[str]) -> str:
     """`dryrun.sh`: one process for a rank of each pipeline stage, on a machine with CANN."""
     levels = "".join(f"#   {level}  {says}\n" for level, says in LEVELS.items())
     first = " ".join(str(stage * (job.devices // best.layout.pp)) for stage in range(best.layout.pp))
@@ -43,7 +44,7 @@ def dryrun(job: Job, best: Candidate, ready: bool) -> str:
         _head(best)
         + "#\n# On one machine with CANN: ./dryrun.sh [LEVEL], default 1. On a CPU alone MindSpore refuses it.\n"
         + levels
-        + _training(ready)
+        + _training(files)
         + "level=${1:-1}\n"
         + "export GLOG_v=1  # the figures of the memory are logged as information\n"
         + f"for rank in {first}; do  # the first of each pipeline stage\n"
@@ -83,12 +84,14 @@ def _head(best: Candidate) -> str:
     return HEAD.format(layout=best.layout, note=ESTIMATED)
 
 
-def _training(ready: bool) -> str:
+def _training(files: Container[str]) -> str:
     """What is started: MindSpore Transformers by its YAML, or our own model."""
-    ours = 'train=(train_ascend.py --weights "${WEIGHTS:?a directory that mindport convert wrote}")'
+    theirs = "train=(train_mindformers.py train.yaml)\n"
+    ours = 'train=(train_ascend.py --weights "${WEIGHTS:?a directory that mindport convert wrote}")\n'
     start = 'set -euo pipefail\ncd "$(dirname "$0")"\nsource ./environment.sh\n'
-    if not ready:
-        return start + ours + "\n"
-    return "# TRAIN=ours takes MindPort's own model.\n" + start + (
-        "train=(train_mindformers.py train.yaml)\n" f'if [[ ${{TRAIN:-}} == ours ]]; then {ours}; fi\n'
-    )  # fmt: skip
+    if "train.yaml" not in files:
+        return start + ours
+    if "train_ascend.py" not in files:
+        return start + theirs
+    choice = f"if [[ ${{TRAIN:-}} == ours ]]; then {ours.strip()}; fi\n"
+    return f"# TRAIN=ours takes MindPort's own model.\n{start}{theirs}{choice}"

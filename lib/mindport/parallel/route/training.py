@@ -36,7 +36,7 @@ def train_yaml(job: Job, best: Candidate, weights: Path | None) -> str:
     Args:
         job: what was laid out.
         best: the layout.
-        weights: a directory that `convert` wrote for MindSpore Transformers; None leaves a placeholder.
+        weights: a directory that `convert` wrote for MindSpore Transformers; None leaves a path to fill in.
 
     Raises:
         ConfigError: no network of MindSpore Transformers trains the model.
