@@ -61,8 +61,8 @@ config.json:
 """
 
 _ROUTED = """The YAML comes from the exporter; `make peer` holds that to MindSpore Transformers' own loader and
-arithmetic. `train_ascend.py` is MindPort's model with a strategy for each matrix, from the schema's tensor-parallel axis:
-a test runs it on a CPU up to MindSpore's refusal, and no strategy was tried on a card. `environment.sh` sets only
+arithmetic. `train_ascend.py` is MindPort's model with a strategy for each matrix, from the schema's tensor-parallel
+axis: a test runs it on a CPU up to MindSpore's refusal, and no strategy was tried on a card. `environment.sh` sets only
 variables that MindSpore or HCCL have (`mindport.parallel.variables` searches the package for them). What a file cannot
 say of a layout is named, and that file is not written.
 """
