@@ -162,6 +162,8 @@ def plan(options: argparse.Namespace) -> Result:
 
     if options.validate == (options.path is not None):
         raise UsageError("name a model, or ask for the validation", do="mindport plan PATH, or plan --validate")
+    if options.out is None and (options.weights is not None or options.overwrite):
+        raise UsageError("--weights and --overwrite are for the files of --out", do="add --out DIR")
     if options.validate:
         return planner.validate()
     from mindport.config import read_config

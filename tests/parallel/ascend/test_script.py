@@ -55,6 +55,8 @@ def test_what_our_model_does_not_have_is_refused():
     for layout, words in ((Layout(cp=2), "context"), (Layout(dp=2, recompute="selective"), "whole layers")):
         with pytest.raises(UsageError, match=words):
             ascend_script(LLAMA, layout)
+    with pytest.raises(UsageError, match="loss scale"):
+        ascend_script(LLAMA, Layout(dp=2), dtype="float16")
     with pytest.raises(ConfigError, match="do not divide"):
         ascend_script(GPT, Layout(tp=3))
 

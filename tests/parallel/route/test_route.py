@@ -184,6 +184,8 @@ def test_the_command_line(tmp_path, capsys):
     sections = yaml.safe_load((tmp_path / "run" / "train.yaml").read_text())
     assert sections["load_checkpoint"] == str((tmp_path / "mf").resolve())
     assert str(layout_of(sections)) == answer["plan"]["best"]
+    assert cli.main(["plan", str(tmp_path / "hf"), "--weights", str(tmp_path / "mf")]) == 2
+    assert "add --out" in capsys.readouterr().err
     assert cli.main(words) == 2 and "run" in capsys.readouterr().err
     assert cli.main([*words, "--overwrite", "--layout", "dp4,zero1"]) == 0
     assert json.loads(capsys.readouterr().out)["plan"]["best"] == "dp4,tp1,pp1,zero1"

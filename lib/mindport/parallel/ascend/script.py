@@ -24,14 +24,14 @@ def ascend_script(
         layout: all but context parallelism.
         batch: samples of a micro-batch.
         seq: tokens of a sample; None for the model's context.
-        dtype: of parameters and computation.
+        dtype: of what is computed, float32 or bfloat16; weights stay float32.
 
     Raises:
         ConfigError: the layout breaks a rule.
         UsageError: our model has no such parallelism.
     """
     layout.check(config, seq)
-    if missing := unsupported(layout):
+    if missing := unsupported(layout, dtype):
         raise UsageError("our model cannot be laid out like that", got=layout, expected=missing)
     text = TEMPLATE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
@@ -39,8 +39,10 @@ def ascend_script(
     return before + BEGIN + _values(config, layout, batch, seq or config.max_position_embeddings, dtype) + END + after
 
 
-def unsupported(layout: Layout) -> str:
-    """What our model does not have of a layout; empty when it has all."""
+def unsupported(layout: Layout, dtype: str = "float32") -> str:
+    """What the script does not have of a layout or a precision; empty when it has all."""
+    if dtype == "float16":
+        return "bfloat16 or float32: float16 needs a loss scale, and the script has none"
     if layout.cp > 1:
         return "no context parallelism: its attention reads whole sequences"
     return "recomputation of whole layers, or none" if layout.recompute == "selective" else ""
@@ -53,7 +55,8 @@ def _values(config: ModelConfig, layout: Layout, batch: int, seq: int, dtype: st
         f"DP, TP, PP, ZERO = {layout.dp}, {layout.tp}, {layout.pp}, {layout.zero}\n"
         f"MICRO_BATCHES, BATCH, SEQ = {layout.micro_batches}, {batch}, {seq}"
         "  # samples of a micro-batch, tokens of a sample\n"
-        f'RECOMPUTE = {layout.recompute == "full"}\nDTYPE = "{dtype}"\n'
+        f"RECOMPUTE = {layout.recompute == 'full'}\n"
+        f'DTYPE = "{dtype}"  # of what is computed; weights and moments stay float32\n'
         f"STAGES = {tuple(stage_of(config.num_hidden_layers, layout.pp))}  # of each layer\n"
         f"STRATEGIES = (  # (cell, operator, how its inputs are split, how its output is, if that is fixed)\n{rows})\n"
     )

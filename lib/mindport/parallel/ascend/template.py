@@ -23,14 +23,14 @@ from mindspore.parallel.auto_parallel import AutoParallel
 from mindspore.parallel.nn import GradAccumulation, Pipeline
 from mindspore.train import CheckpointConfig, LossMonitor, Model, ModelCheckpoint
 
-from mindport.model import GPT, NextTokenLoss, load_model
+from mindport.model import GPT, NextTokenLoss, Precision, load_model
 from mindport.model.kernels import override
 
 # layout: begin
 DP, TP, PP, ZERO = 1, 1, 1, 0
 MICRO_BATCHES, BATCH, SEQ = 1, 1, 8  # samples of a micro-batch, tokens of a sample
 RECOMPUTE = False
-DTYPE = "float32"
+DTYPE = "float32"  # of what is computed; weights and moments stay float32
 STAGES = (0,)  # of each layer
 STRATEGIES = ()  # (cell, operator, how its inputs are split, how its output is, if that is fixed)
 # layout: end
@@ -46,7 +46,7 @@ def main() -> None:
     if get_group_size() != DP * TP * PP:
         raise SystemExit(f"this layout is for {DP * TP * PP} processes, and there are {get_group_size()}")
     with override("linear", "reference"):  # a MatMul, which takes a strategy; no other path exists on Ascend
-        model = load_model(options.weights, dtype=DTYPE)
+        model = load_model(options.weights, precision=None if DTYPE == "float32" else Precision("O2", DTYPE))
     split(model)
     network = parallel(model, Path("strategy"))
     decayed = nn.AdamWeightDecay(model.trainable_params(), LR, *BETAS, eps=EPS, weight_decay=WEIGHT_DECAY)
