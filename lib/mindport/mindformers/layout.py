@@ -11,8 +11,8 @@ from mindport.config.constraints import Constraint, pipeline, tensor_parallel
 from mindport.errors import ConfigError, UsageError
 
 Recompute = Literal["none", "selective", "full"]
-_DEGREES = {"dp": "dp", "tp": "tp", "pp": "pp", "cp": "cp", "mb": "micro_batches"}
-_WORD = re.compile(r"(dp|tp|pp|cp|mb)([1-9][0-9]{0,5})|(zero)([0-3])|(sp)|(recompute)-(none|selective|full)", re.ASCII)
+_DEGREES = {"dp": "dp", "tp": "tp", "pp": "pp", "v": "interleave", "cp": "cp", "mb": "micro_batches"}
+_WORD = re.compile(r"(dp|tp|pp|cp|mb|v)([1-9][0-9]{0,5})|(zero)([0-3])|(sp)|(recompute)-(none|selective|full)", re.ASCII)
 EXPECTED = "such as dp1,tp2,pp1,zero1,sp,recompute-full,mb8: each part once, degrees from 1 on, zero0 to zero3"
 
 
@@ -26,6 +26,7 @@ class Layout:
         sequence_parallel: what tensor parallelism leaves whole (norms, residuals) is split along the sequence.
         recompute: activations that are computed again in the backward pass instead of kept.
         micro_batches: parts of a replica's batch that follow each other: of the pipeline, or accumulated.
+        interleave: chunks of layers that take turns on each pipeline stage; 1 is a plain pipeline.
     """
 
     dp: int = 1
@@ -36,6 +37,7 @@ class Layout:
     sequence_parallel: bool = False
     recompute: Recompute = "none"
     micro_batches: int = 1
+    interleave: int = 1
 
     @property
     def devices(self) -> int:
@@ -43,7 +45,8 @@ class Layout:
 
     def __str__(self) -> str:
         """The three degrees, and of the rest what is not the default."""
-        rest = {f"cp{self.cp}": self.cp > 1, f"zero{self.zero}": self.zero > 0, "sp": self.sequence_parallel,
+        rest = {f"v{self.interleave}": self.interleave > 1, f"cp{self.cp}": self.cp > 1,
+                f"zero{self.zero}": self.zero > 0, "sp": self.sequence_parallel,
                 f"recompute-{self.recompute}": self.recompute != "none",
                 f"mb{self.micro_batches}": self.micro_batches > 1}  # fmt: skip
         said = [text for text, is_set in rest.items() if is_set]
@@ -55,7 +58,7 @@ class Layout:
         Raises:
             ConfigError: the model cannot be split like that.
         """
-        rules = (tensor_parallel(config, self.tp), pipeline(config, self.pp))
+        rules = (tensor_parallel(config, self.tp), pipeline(config, self.pp * self.interleave))
         if broken := [rule for rule in rules if not rule.ok]:
             raise ConfigError("the model cannot be split by this layout", where=self,
                               got="; ".join(f"{rule.name}: {rule.got}" for rule in broken),

@@ -82,7 +82,7 @@ def score(job: Job, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
 
 def fastest(grid: Grid, needed: np.ndarray, rate: np.ndarray, fits: np.ndarray) -> np.ndarray:
     """Rows that fit, by tokens a second; of equal ones that which needs less memory, then the simpler one."""
-    order = np.lexsort((grid.recompute, grid.zero, grid.pp, grid.tp, needed, -rate))
+    order = np.lexsort((grid.recompute, grid.zero, grid.interleave, grid.pp, grid.tp, needed, -rate))
     return order[fits[order]]
 
 

@@ -2,7 +2,9 @@
 
 A stage spends on a micro-batch what its matrix products take at `efficiency` of the peak (the one fitted constant),
 its recomputation, and the traffic of tensor and context parallelism that nothing hides. A pipeline takes
-micro-batches + stages - 1 times its slowest stage: the last term is the bubble, (p - 1) / m of the rest.
+micro-batches + stages - 1 times its slowest stage: the last term is the bubble, (p - 1) / m of the rest. Interleaved,
+it waits for chunks of a stage only, (p - 1) / (v·m), and sends v times as often (Narayanan et al. 2021,
+arXiv:2104.04473).
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | 
     times = {name: np.take_along_axis(part, slowest, axis=1)[:, 0] for name, part in parts.items()}
     slot, count = sum(times.values()), np.maximum(grid.micro_batches, 1)
     times = {name: count * part for name, part in times.items()}
-    times["bubble"] = (grid.pp - 1) * slot
+    times["bubble"] = (grid.pp - 1) * slot / grid.interleave
     heaviest = stage_parameters(job, g, stage).max(axis=1)
     times["data traffic"] = data_traffic(job, grid, heaviest) * (1 - job.hardware["dp_overlap"])
     times["optimizer"] = _optimizer(job, grid, heaviest)
@@ -120,10 +122,10 @@ def _context(job: Job, m: _Micro) -> Columns:
 
 
 def _pipeline(job: Job, m: _Micro) -> Columns:
-    """Hidden states to the next stage, their gradient back."""
+    """Hidden states to the next stage, their gradient back; as often as chunks of layers take turns."""
     count = job.element * m.tokens * job.model.hidden_size / np.where(m.grid.sp == 1, m.grid.tp, 1)
     each = send(job, count, m.grid.tp * m.grid.cp * m.grid.dp)
-    return np.where(m.grid.pp > 1, 2 * each, 0) * (1 - job.hardware["pp_overlap"])
+    return np.where(m.grid.pp > 1, 2 * m.grid.interleave * each, 0) * (1 - job.hardware["pp_overlap"])
 
 
 def data_traffic(job: Job, grid: Grid, held: np.ndarray) -> np.ndarray:
