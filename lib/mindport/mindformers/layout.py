@@ -12,7 +12,9 @@ from mindport.errors import ConfigError, UsageError
 
 Recompute = Literal["none", "selective", "full"]
 _DEGREES = {"dp": "dp", "tp": "tp", "pp": "pp", "v": "interleave", "cp": "cp", "mb": "micro_batches"}
-_WORD = re.compile(r"(dp|tp|pp|cp|mb|v)([1-9][0-9]{0,5})|(zero)([0-3])|(sp)|(recompute)-(none|selective|full)", re.ASCII)
+_WORD = re.compile(
+    r"(dp|tp|pp|cp|mb|v)([1-9][0-9]{0,5})|(zero)([0-3])|(sp)|(recompute)-(none|selective|full)", re.ASCII
+)
 EXPECTED = "such as dp1,tp2,pp1,zero1,sp,recompute-full,mb8: each part once, degrees from 1 on, zero0 to zero3"
 
 

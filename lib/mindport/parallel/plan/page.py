@@ -49,9 +49,8 @@ matrices; `recompute-full` or `-selective` computes activations again; `mb` coun
 
 _LIMITS = """## What it leaves out
 
-- Matrix products reach one share of the peak, whatever their size. Small ones are slower than that: every further
-  row of 2,048 tokens a sample is predicted too fast, and so would be narrow shards and long rings of context
-  parallelism.
+- Of the size of a matrix product only the width counts (`half_width`), not the tokens: every further row of 2,048
+  tokens a sample is predicted too fast, and so would be long rings of context parallelism.
 - Data loading, compilation, checkpoints, stragglers, contention between servers.
 - Interleaved pipelines of unequal chunks, other schedules than 1F1B, experts, offloading.
 - Memory between operators is a margin; two published layouts recompute more than the estimate says that they need.

@@ -1,7 +1,7 @@
 """Time of an optimizer step by part, for every layout at once.
 
-A stage spends on a micro-batch what its matrix products take at `efficiency` of the peak (the one fitted constant),
-its recomputation, and the traffic of tensor and context parallelism that nothing hides. A pipeline takes
+A stage spends on a micro-batch what its matrix products take at `efficiency` of the peak (the one fitted constant; less
+where a card's share of a matrix is narrow), its recomputation, and the traffic of tensor and context parallelism that nothing hides. A pipeline takes
 micro-batches + stages - 1 times its slowest stage: the last term is the bubble, (p - 1) / m of the rest. Interleaved,
 it waits for chunks of a stage only, (p - 1) / (v·m), and sends v times as often (Narayanan et al. 2021,
 arXiv:2104.04473).
@@ -35,7 +35,7 @@ class _Micro:
         layers: of each stage, (N, S).
         again: how many of them are recomputed, (N, S).
         tokens: of a micro-batch on a card, (N, 1).
-        speed: FLOP/s that are reached.
+        speed: FLOP/s that are reached, (N, 1).
     """
 
     grid: Grid
@@ -43,7 +43,7 @@ class _Micro:
     layers: Columns
     again: Columns
     tokens: np.ndarray
-    speed: float
+    speed: np.ndarray
 
 
 def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -51,8 +51,7 @@ def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | 
     g = grid.columns
     layers = layers_of(job.size.layers, g.pp, stage)
     again = np.where(g.recompute > 0, layers if recomputed is None else np.minimum(recomputed, layers), 0)
-    speed = job.peak * job.hardware["efficiency"]
-    micro = _Micro(g, stage, layers, again, g.batch * job.seq / g.cp, speed)
+    micro = _Micro(g, stage, layers, again, g.batch * job.seq / g.cp, speed(job, g))
     parts = _slot(job, micro)
     slowest = np.argmax(sum(parts.values()), axis=1)[:, None]
     times = {name: np.take_along_axis(part, slowest, axis=1)[:, 0] for name, part in parts.items()}
@@ -68,6 +67,12 @@ def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | 
 def step_seconds(parts: dict[str, np.ndarray]) -> np.ndarray:
     """All parts together."""
     return np.sum([parts[name] for name in PARTS], axis=0)
+
+
+def speed(job: Job, grid: Grid) -> np.ndarray:
+    """FLOP/s that matrix products reach: the narrower a card's share of a matrix, the fewer."""
+    width = min(job.model.dims["q"], job.model.dims["f"]) / grid.tp
+    return job.peak * job.hardware["efficiency"] * width / (width + job.hardware["half_width"])
 
 
 def _slot(job: Job, micro: _Micro) -> dict[str, Columns]:

@@ -126,7 +126,9 @@ def schedule(stages: int, micro_batches: int, interleave: int = 1) -> Schedule:
     work: list[list[Work]] = [[] for _ in range(stages)]
     while any(len(done) < len(passes) for done, passes in zip(work, orders, strict=True)):
         for stage, (done, passes) in enumerate(zip(work, orders, strict=True)):
-            while len(done) < len(passes) and (placed := _place(stage, stages, interleave, passes[len(done)], done, ends)):
+            while len(done) < len(passes) and (
+                placed := _place(stage, stages, interleave, passes[len(done)], done, ends)
+            ):
                 done.append(placed)
     return Schedule(stages, micro_batches, interleave, tuple(piece for done in work for piece in done))
 
