@@ -1,4 +1,4 @@
-"""The planner's figures: what is drawn is what was planned, with the card's limit, and each says that it is estimated."""
+"""The planner's figures: what is drawn is what was planned, and each says that it is estimated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions of notebook 06: sensible spellings of the answer are right, what is near it is wrong, and both are true."""
+"""The questions of notebook 06: sensible spellings of an answer are right, what is near it is wrong."""
 
 from dataclasses import replace
 

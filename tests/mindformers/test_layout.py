@@ -27,7 +27,8 @@ def test_degrees_in_any_order(text: str, layout: Layout, devices: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "dp", "dp0", "dp-1", "dp1.5", "dp1 tp2", "dp1,dp2", "ep2", "dp1,", "dp٢", "2",
-                                  "zero4", "zero٢", "sp,sp", "sp1", "recompute", "recompute-some", "mb0", "v0", "v1,v2", "vv2"])  # fmt: skip
+                                  "zero4", "zero٢", "sp,sp", "sp1", "recompute", "recompute-some", "mb0",
+                                  "v0", "v1,v2", "vv2"])  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a layout"):
         parse_layout(text)

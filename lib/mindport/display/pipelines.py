@@ -33,7 +33,8 @@ def plot_pipeline(schedule: Schedule) -> Figure:
         work = [piece for piece in schedule.work if piece.forward == forward]
         shades = [1.0 - 0.55 * piece.chunk / schedule.interleave for piece in work]
         boxes = axes.barh([w.stage for w in work], [w.end - w.start for w in work], left=[w.start for w in work],
-                          height=0.86, color=[(color, shade) for shade in shades], edgecolor="white", linewidth=0.6)  # fmt: skip
+                          height=0.86, color=[(color, shade) for shade in shades], edgecolor="white",
+                          linewidth=0.6)  # fmt: skip
         boxes.set_label(label)
         if 2 * schedule.micro_batches * schedule.interleave <= LEGIBLE:
             numbers = [str(w.micro_batch + 1) for w in work]

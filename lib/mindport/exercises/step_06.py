@@ -52,8 +52,8 @@ EXERCISES = {
             "Cards of one replica see the same samples.",
             "Only three of the five numbers count.",
         ),
-        solution="8 · 2 · 16 = 256: replicas × samples × micro-batches. Tensor and pipeline parallelism split the model, "
-        "not the batch. Whoever doubles dp and leaves the rest has doubled the batch, and needs another rate.",
+        solution="8 · 2 · 16 = 256: replicas × samples × micro-batches. Tensor and pipeline parallelism split the "
+        "model, not the batch. Whoever doubles dp and leaves the rest has doubled the batch, and needs another rate.",
         expects="a whole number",
     ),
     "06.zero": Exercise(
@@ -67,9 +67,9 @@ EXERCISES = {
         expects="a number, GB",
     ),
     "06.same": Exercise(
-        question="A run of dp1 with 8 rows a step is repeated as (a) dp2 with 4 rows on each process, (b) dp2 with 8 rows "
-        "on each process, (c) dp2 with 4 rows on each process, both with the first 4 rows of the batch. Which one has "
-        "the losses of the first run? A letter.",
+        question="A run of dp1 with 8 rows a step is repeated as (a) dp2 with 4 rows on each process, (b) dp2 with 8 "
+        "rows on each process, (c) dp2 with 4 rows on each process, both with the first 4 rows of the batch. Which one "
+        "has the losses of the first run? A letter.",
         check=lambda answer: words(answer) & {"a", "b", "c"} == {"a"},
         hints=(
             "Which of them gives the optimizer the same 8 rows?",
@@ -81,17 +81,17 @@ EXERCISES = {
         expects="a letter",
     ),
     "06.reduces": Exercise(
-        question="Tensor parallelism splits a layer's attention and its MLP, each as a matrix by columns and then one by "
-        "rows (Megatron-LM). How many all-reduces does a layer take in a training step, forward and backward?",
+        question="Tensor parallelism splits a layer's attention and its MLP, each as a matrix by columns and then one "
+        "by rows (Megatron-LM). How many all-reduces does a layer take in a training step, forward and backward?",
         check=lambda answer: float(answer) == 4,
         hints=(
             "After the matrix that is split by rows each device holds a summand of the output.",
             "And before the one split by columns: each device has a summand of the gradient of the input.",
         ),
-        solution="4: attention and MLP take one forward, for the sum of the outputs, and one backward, for the gradient "
-        "of their common input. Recomputing the layer adds the 2 of the forward pass. Each moves a micro-batch's hidden "
-        "states, B·T·d values, and nothing can be computed meanwhile: this is why tensor parallelism stays inside a "
-        "server.",
+        solution="4: attention and MLP take one forward, for the sum of the outputs, and one backward, for the "
+        "gradient of their common input. Recomputing the layer adds the 2 of the forward pass. Each moves a "
+        "micro-batch's hidden states, B·T·d values, and nothing can be computed meanwhile: this is why tensor "
+        "parallelism stays inside a server.",
         expects="a whole number",
     ),
 }

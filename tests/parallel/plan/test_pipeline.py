@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def test_a_stage_does_one_thing_at_a_time_and_waits_for_its_input(pipeline):
     ends = {(w.chunk * stages + w.stage, w.micro_batch, w.forward): w.end for w in work}
     for stage in range(stages):
         mine = sorted((w for w in work if w.stage == stage), key=lambda w: w.start)
-        assert all(a.end <= b.start + 1e-9 for a, b in zip(mine, mine[1:], strict=False))
+        assert all(a.end <= b.start + 1e-9 for a, b in pairwise(mine))
     for w in work:
         virtual, last = w.chunk * stages + w.stage, stages * chunks - 1
         if w.forward:
@@ -67,7 +68,7 @@ def test_the_planner_counts_the_micro_batches_that_the_schedule_holds(stages, ch
 
 @pytest.mark.parametrize("wrong", [(4, 3, 1), (0, 1, 1), (2, 2, 0), (1, 4, 2), (4, 6, 2), (4, 4000, 1)])
 def test_no_such_pipeline(wrong):
-    with pytest.raises(UsageError, match="pipeline|schedule"):
+    with pytest.raises(UsageError, match=r"pipeline|schedule"):
         schedule(*wrong)
 
 

@@ -21,7 +21,8 @@ class Grid:
     """Layouts as columns.
 
     Attributes:
-        dp, tp, pp, cp, zero, sp, recompute, micro_batches, interleave: as in `Layout`, recompute as an index of RECOMPUTE.
+        dp, tp, pp, cp, zero, sp, recompute, micro_batches, interleave: as in `Layout`, recompute as an index of
+            RECOMPUTE.
         batch: samples of a micro-batch; 0 where the global batch does not divide.
     """
 

@@ -1,8 +1,8 @@
 """A pipeline's schedule, slot by slot: who computes what when, and who waits.
 
-One forward, one backward (1F1B); interleaved as Megatron-LM does it (Narayanan et al. 2021, arXiv:2104.04473): the layers
-of a stage are cut into chunks, and groups of as many micro-batches as stages go through chunk after chunk. A backward
-pass takes twice the time of a forward pass, and sending none: what is left is the bubble itself.
+One forward, one backward (1F1B); interleaved as Megatron-LM does it (Narayanan et al. 2021, arXiv:2104.04473): the
+layers of a stage are cut into chunks, and groups of as many micro-batches as stages go through chunk after chunk. A
+backward pass takes twice the time of a forward pass, and sending none: what is left is the bubble itself.
 """
 
 from __future__ import annotations
@@ -92,9 +92,11 @@ class Schedule(Result):
         m = self.micro_batches
         chunks = f", {self.interleave} chunks a stage" if self.interleave > 1 else ""
         rule = "fewer than" if m < low else "more than" if m > high else "within"
-        return (f"{self.stages} stages, {m} micro-batches{chunks}: {self.idle:.1%} of the step is idle, {self.bubble:.1%} "
-                f"of the work itself; {rule} the {RULE[0]} to {RULE[1]} micro-batches for each stage that are usual; the "
-                f"first stage holds {self.held(0):.3g} micro-batches at once")  # fmt: skip
+        return (
+            f"{self.stages} stages, {m} micro-batches{chunks}: {self.idle:.1%} of the step is idle, {self.bubble:.1%} "
+            f"of the work itself; {rule} the {RULE[0]} to {RULE[1]} micro-batches for each stage that are usual; the "
+            f"first stage holds {self.held(0):.3g} micro-batches at once"
+        )
 
     def tables(self) -> tuple[Table, ...]:
         rows = [(stage, f"{self._begins(stage):g}", f"{self.busy:g}", f"{self.span - self.busy:g}",
@@ -121,7 +123,7 @@ def schedule(stages: int, micro_batches: int, interleave: int = 1) -> Schedule:
         UsageError: no such pipeline: fewer micro-batches than stages, or interleaved ones that are no multiple of them.
     """
     _check(stages, micro_batches, interleave)
-    orders = [list(order(stage, stages, micro_batches, interleave)) for stage in range(stages)]
+    orders = [list(_order(stage, stages, micro_batches, interleave)) for stage in range(stages)]
     ends: dict[tuple[int, int, bool], float] = {}  # (virtual stage, micro-batch, forward) → its end
     work: list[list[Work]] = [[] for _ in range(stages)]
     while any(len(done) < len(passes) for done, passes in zip(work, orders, strict=True)):
@@ -133,7 +135,7 @@ def schedule(stages: int, micro_batches: int, interleave: int = 1) -> Schedule:
     return Schedule(stages, micro_batches, interleave, tuple(piece for done in work for piece in done))
 
 
-def order(stage: int, stages: int, micro_batches: int, interleave: int) -> Iterator[Pass]:
+def _order(stage: int, stages: int, micro_batches: int, interleave: int) -> Iterator[Pass]:
     """The passes of a stage: some forward to fill the pipeline, then one forward and one backward, then the rest."""
     count = micro_batches * interleave
     fill = stages - stage - 1 if interleave == 1 else 2 * (stages - stage - 1) + (interleave - 1) * stages
@@ -146,7 +148,7 @@ def order(stage: int, stages: int, micro_batches: int, interleave: int) -> Itera
 
 
 def _pass(index: int, stages: int, interleave: int, forward: bool) -> Pass:
-    """The index-th of its direction: a group of micro-batches goes through chunk after chunk, backward from the last."""
+    """The index-th of its direction: a group of micro-batches goes chunk after chunk, backward from the last."""
     if interleave == 1:
         return Pass(0, index, forward)
     group, rest = divmod(index, stages * interleave)

@@ -17,19 +17,8 @@ from mindport.parallel.plan.rules import expressible, legal, settings
 from mindport.parallel.plan.step_time import step_seconds, step_time
 
 KEEP = 10
-VARIED = (
-    "peak",
-    "efficiency",
-    "half_width",
-    "link",
-    "network",
-    "hbm",
-    "tp_overlap",
-    "dp_overlap",
-    "margin",
-    "master",
-    "memory",
-)
+VARIED = ("peak", "efficiency", "half_width", "link", "network", "hbm", "tp_overlap", "dp_overlap", "margin", "master",
+          "memory")  # fmt: skip
 
 
 def plan(job: Job, keep: int = KEEP, layout: Layout | None = None) -> Plan:

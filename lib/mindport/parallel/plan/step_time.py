@@ -1,10 +1,10 @@
 """Time of an optimizer step by part, for every layout at once.
 
 A stage spends on a micro-batch what its matrix products take at `efficiency` of the peak (the one fitted constant; less
-where a card's share of a matrix is narrow), its recomputation, and the traffic of tensor and context parallelism that nothing hides. A pipeline takes
-micro-batches + stages - 1 times its slowest stage: the last term is the bubble, (p - 1) / m of the rest. Interleaved,
-it waits for chunks of a stage only, (p - 1) / (v·m), and sends v times as often (Narayanan et al. 2021,
-arXiv:2104.04473).
+where a card's share of a matrix is narrow), its recomputation, and the traffic of tensor and context parallelism that
+nothing hides. A pipeline takes micro-batches + stages - 1 times its slowest stage: the last term is the bubble,
+(p - 1) / m of the rest. Interleaved, it waits for chunks of a stage only, (p - 1) / (v·m), and sends v times as often
+(Narayanan et al. 2021, arXiv:2104.04473).
 """
 
 from __future__ import annotations

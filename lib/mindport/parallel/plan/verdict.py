@@ -35,10 +35,14 @@ class Verdict(Result):
     def headline(self) -> str:
         if self.refused is not None:
             return f"{self.layout} is illegal: {self.refused.reason} (rule: {self.refused.rule})."
-        assert (c := self.candidate) is not None
+        c = self.candidate
+        assert c is not None
         fits = "fits" if c.fits else "does not fit"
-        return (f"{self.layout} {fits}: {c.needed / GB:.1f} of {c.limit / GB:.1f} GB a card; {c.tokens_per_second:,.0f} "
-                f"tokens/s a card, MFU {c.mfu:.0%}, bubble {c.time['bubble'] / c.seconds:.0%} ({ESTIMATED}).")  # fmt: skip
+        return (
+            f"{self.layout} {fits}: {c.needed / GB:.1f} of {c.limit / GB:.1f} GB a card; "
+            f"{c.tokens_per_second:,.0f} tokens/s a card, MFU {c.mfu:.0%}, "
+            f"bubble {c.time['bubble'] / c.seconds:.0%} ({ESTIMATED})."
+        )
 
     def tables(self) -> tuple[Table, ...]:
         return () if self.candidate is None else (memory_table((self.candidate,)), time_table((self.candidate,)))
