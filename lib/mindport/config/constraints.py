@@ -31,14 +31,22 @@ def constraints(config: ModelConfig, vocabulary: Vocabulary, raw: Mapping[str, A
     return (*_heads(config, raw), *_vocabulary(config, vocabulary), *_tokens(config, vocabulary))
 
 
-def tensor_parallel(config: ModelConfig, degree: int) -> Constraint:
-    """Whether attention heads and the MLP can be split over `degree` ranks."""
+def tensor_parallel(config: ModelConfig, degree: int, *, whole_vocabulary: bool = False) -> Constraint:
+    """Whether attention heads, the MLP and the vocabulary can be split over `degree` ranks.
+
+    Args:
+        config: the model.
+        degree: so many ranks.
+        whole_vocabulary: a vocabulary that does not divide may be held whole by every rank, as our own model does;
+            MindSpore Transformers splits the head always.
+    """
     sizes = {
         "num_attention_heads": config.num_attention_heads,
         "num_key_value_heads": config.num_key_value_heads,
         "intermediate_size": config.intermediate_size,
-        "rows of the vocabulary": config.vocab_rows,
     }
+    if not whole_vocabulary:
+        sizes["rows of the vocabulary"] = config.vocab_rows
     uneven = [f"{name} {size}" for name, size in sizes.items() if size % degree]
     return _rule(f"tensor parallel {degree}", not uneven, ", ".join(uneven) or "all divide",
                  f"multiples of {degree}", "choose a degree that divides them all")  # fmt: skip

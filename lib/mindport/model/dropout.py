@@ -11,6 +11,7 @@ from mindspore import Parameter, Tensor, nn, ops
 from mindport.config.model_config import ModelConfig
 from mindport.model import kernels
 from mindport.model.kernels.drop import Place, check_probability
+from mindport.model.ranks import ALONE, Ranks
 
 
 class Counter(nn.Cell):
@@ -21,20 +22,27 @@ class Counter(nn.Cell):
     keeps it by itself and restores it by `ops.assign`; from there on every mask is the same again.
 
     Args:
-        seed: any whole number; the last 32 bits count. Processes that share a batch take different ones.
+        seed: any whole number; the last 32 bits count.
+        ranks: which rows of a batch, and which of its heads, are this process's. All take one seed: each then has its
+            part of the masks that one process would have.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, ranks: Ranks = ALONE) -> None:
         super().__init__()
         state = Tensor(np.array([seed & 0xFFFFFFFF, 0], np.uint32).view(np.int32))
         self.__dict__["state"] = Parameter(state, name="random.state", requires_grad=False)
         self.one, self.assign = Tensor([0, 1], ms.int32), ops.Assign()
-        self.places = 0
+        self.places, self.ranks = 0, ranks
 
-    def place(self) -> Place:
-        """Numbers for one more dropout; those made in the same order get the same ones."""
+    def place(self, of_heads: bool = False) -> Place:
+        """Numbers for one more dropout; those made in the same order get the same ones.
+
+        Args:
+            of_heads: whether each rank has some of the heads, and not all that there is of a sequence.
+        """
         self.places += 1
-        return Place(self.state, self.places - 1)
+        tp, tp_rank = (self.ranks.tp, self.ranks.tp_rank) if of_heads else (1, 0)
+        return Place(self.state, self.places - 1, self.ranks.dp_rank, tp, tp_rank)
 
     def construct(self) -> Tensor:
         return self.assign(self.state, self.state + self.one)

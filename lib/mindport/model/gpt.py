@@ -14,6 +14,9 @@ Decoding with a cache needs no other cells: `GPT.inputs`, `Attention.heads` (q, 
 `Attention.attend` (takes keys longer than the queries, with an offset), `Attention.merge` and `GPT.outputs` are the
 joints; `construct` is what they come to for a whole sequence.
 
+Under tensor parallelism the same cells hold this rank's share of the heads, of f and of V, and H, K, f and V in the
+comments are that share; `collectives` has what goes between ranks. One process has none of it.
+
 A cell's `precision` says what it computes in, a row for each thing: (what, computed in, handed on in, why).
 """
 
@@ -25,39 +28,52 @@ import mindspore as ms
 from mindspore import Tensor, nn, ops
 
 from mindport.config.model_config import ModelConfig
+from mindport.config.split import axes
 from mindport.errors import UsageError
 from mindport.model import kernels
+from mindport.model.collectives import Gathered, OwnRows, Shared, SharedWeights, Summed
 from mindport.model.dropout import Dropout
 from mindport.model.parameters import DTYPES, Parameters, Source, fresh
 from mindport.model.precision import Precision
+from mindport.model.ranks import ALONE, Ranks
 from mindport.model.rope import inverse_frequencies
 
 
 class Linear(nn.Cell):
-    """x Wᵀ + b, with W (out, in)."""
+    """x Wᵀ + b, with W (out, in). Where ranks share the columns of W, and of x, the sum is taken before b is added."""
 
     def __init__(self, params: Parameters, tied: bool = False) -> None:
         super().__init__()
-        self.has_bias = "bias" in params
+        self.has_bias, self.sums = "bias" in params, params.axis("weight") == 1
         if not tied:  # else the weight is given afterwards
             self.weight = params("weight")  # (out, in)
         if self.has_bias:
             self.bias = params("bias")  # (out,)
-        self.linear = kernels.linear(bias=self.has_bias, dtype=params.products)
+        if self.sums:
+            self.sum = Summed(params.ranks.tp_group)
+        self.adds = self.has_bias and not self.sums  # in the kernel
+        self.linear = kernels.linear(bias=self.adds, dtype=params.products)
         self.rounds = params.products != params.dtype
         self.narrow, self.stream = DTYPES[params.products], DTYPES[params.stream]
         self.precision = (("linear maps", params.products, params.stream, "nearly all of the time, and of the gain"),)
 
     def construct(self, x: Tensor) -> Tensor:
+        if self.sums:
+            return self.summed(x)
         if self.rounds:
             return self.rounded(x)
-        return self.linear(x, self.weight, self.bias) if self.has_bias else self.linear(x, self.weight)
+        return self.linear(x, self.weight, self.bias) if self.adds else self.linear(x, self.weight)
 
     def rounded(self, x: Tensor) -> Tensor:
         """The product in half; the gradients of weight and bias come back in float32."""
         x, weight = x.astype(self.narrow), self.weight.astype(self.narrow)
-        y = self.linear(x, weight, self.bias.astype(self.narrow)) if self.has_bias else self.linear(x, weight)
+        y = self.linear(x, weight, self.bias.astype(self.narrow)) if self.adds else self.linear(x, weight)
         return y.astype(self.stream)
+
+    def summed(self, x: Tensor) -> Tensor:
+        """The product over all ranks' columns; what it is rounded to is what is summed."""
+        y = self.sum(self.rounded(x) if self.rounds else self.linear(x, self.weight))
+        return y + self.bias.astype(y.dtype) if self.has_bias else y
 
 
 class Embedding(nn.Cell):
@@ -67,12 +83,15 @@ class Embedding(nn.Cell):
         super().__init__()
         self.weight = params("weight")  # (rows, d)
         self.gather, self.scaled = ops.Gather(), scale != 1.0
+        self.shares = params.axis("weight") == 0
+        if self.shares:
+            self.own = OwnRows(params.ranks, self.weight.shape[0])
         self.scale = Tensor(scale, self.weight.dtype)  # rounded to the weights' precision, as the reference does
         self.mixed, self.stream = params.mixed, DTYPES[params.stream]
         self.precision = (("embeddings", params.dtype, params.stream, "rows are copied, which costs nothing"),)
 
     def construct(self, index: Tensor) -> Tensor:
-        x = self.gather(self.weight, index, 0)  # (…) → (…, d)
+        x = self.own(self.weight, index) if self.shares else self.gather(self.weight, index, 0)  # (…) → (…, d)
         x = x * self.scale if self.scaled else x
         return x.astype(self.stream) if self.mixed else x
 
@@ -151,6 +170,9 @@ class Attention(nn.Cell):
 
     def __init__(self, config: ModelConfig, layer: int, params: Parameters) -> None:
         super().__init__()
+        self.shares = params.ranks.tp > 1
+        if self.shares:
+            self.shared = Shared(params.ranks.tp_group)
         self.q = Linear(params / "q")  # d → H·D
         self.k = Linear(params / "k")  # d → K·D
         self.v = Linear(params / "v")  # d → K·D
@@ -158,22 +180,22 @@ class Attention(nn.Cell):
         self.head_dim = config.head_dim
         self.qk_norm = config.qk_norm
         if self.qk_norm:
-            self.q_norm = NORMS[config.norm](config, params / "q_norm")  # over D
-            self.k_norm = NORMS[config.norm](config, params / "k_norm")
+            self.q_norm = of_heads(NORMS[config.norm](config, params / "q_norm"), params)  # over D
+            self.k_norm = of_heads(NORMS[config.norm](config, params / "k_norm"), params)
         self.rotary = config.position == "rope"
         if self.rotary:
             rotate = kernels.rope(head_dim=config.head_dim, rotary_dim=config.rotary_dim, dtype=params.dtype)
             self.rotate = wide(rotate, params)
         self.attend = kernels.attention(
-            heads=config.num_attention_heads,
-            kv_heads=config.num_key_value_heads,
+            heads=config.num_attention_heads // params.ranks.tp,
+            kv_heads=config.num_key_value_heads // params.ranks.tp,
             head_dim=config.head_dim,
             scale=score_scale(config, layer),
             dropout=config.attn_pdrop,
             dtype=params.products,
             window=config.window[layer] if config.window else None,
             upcast=config.upcast_attention,
-            place=params.counter.place() if config.attn_pdrop > 0 and params.counter else None,
+            place=params.counter.place(of_heads=True) if config.attn_pdrop > 0 and params.counter else None,
         )
         self.dropout = Dropout(config.resid_pdrop, params.counter)
         self.rounds, self.narrow = params.products != params.stream, DTYPES[params.products]
@@ -189,6 +211,7 @@ class Attention(nn.Cell):
 
     def heads(self, x: Tensor, cos: Any, sin: Any) -> tuple[Tensor, Tensor, Tensor]:
         """x (B, T, d) → q (B, T, H, D), k and v (B, T, K, D), with norms and rotary positions applied to q and k."""
+        x = self.shared(x) if self.shares else x
         q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
         if self.qk_norm:
             q, k = self.q_norm(q), self.k_norm(k)
@@ -205,6 +228,13 @@ class Attention(nn.Cell):
         return x.reshape((x.shape[0], x.shape[1], -1))
 
 
+def of_heads(norm: nn.Cell, params: Parameters) -> nn.Cell:
+    """A norm over D: its weights are whole on every rank, which sees the gradient of its own heads only."""
+    if params.ranks.tp > 1:
+        norm.norm = SharedWeights(norm.norm, params.ranks.tp_group)
+    return norm
+
+
 def score_scale(config: ModelConfig, layer: int) -> float:
     """What multiplies the attention scores of a layer, counted from 0."""
     scale = config.head_dim**-0.5 if config.scale_attn_weights else 1.0
@@ -216,7 +246,9 @@ class MLP(nn.Cell):
 
     def __init__(self, config: ModelConfig, params: Parameters) -> None:
         super().__init__()
-        self.gated = config.gated_mlp
+        self.gated, self.shares = config.gated_mlp, params.ranks.tp > 1
+        if self.shares:
+            self.shared = Shared(params.ranks.tp_group)
         if self.gated:
             self.gate = Linear(params / "gate")  # d → f
         self.up = Linear(params / "up")  # d → f
@@ -226,6 +258,7 @@ class MLP(nn.Cell):
         self.precision = (("activations", params.dtype, params.stream, "a slope is inf · 0 where a square overflows"),)
 
     def construct(self, x: Tensor) -> Tensor:
+        x = self.shared(x) if self.shares else x
         hidden = self.act(self.gate(x), self.up(x)) if self.gated else self.act(self.up(x))
         return self.dropout(self.down(hidden))
 
@@ -255,24 +288,28 @@ class GPT(nn.Cell):
         source: the values of its parameters; random ones to train from when absent (`parameters.fresh`).
         dtype: of the parameters and, but for mixed precision, of the computation.
         precision: what is computed in half although the parameters are float32; None for nothing.
-        seed: of the dropout's random numbers.
+        seed: of the dropout's random numbers, the same on every rank.
+        ranks: which part of it this process holds, and of each batch; ids, loss and logits are the same on all ranks
+            that share the weights.
 
     Attributes:
+        split: the parameters of which this process holds a part, and along which axis.
         counter: what a training calls before each forward pass, so that dropout drops others (`dropout.Counter`);
             None when the configuration drops nothing. It is no part of the forward pass, and none of the cells.
 
     Raises:
         MappingError: a shape of `source` is not the configuration's.
+        ConfigError: heads or the MLP's width cannot be shared by so many ranks.
         UsageError: mixed precision of parameters that are not float32.
     """
 
     def __init__(
         self, config: ModelConfig, source: Source | None = None, dtype: str = "float32",
-        precision: Precision | None = None, seed: int = 0,
+        precision: Precision | None = None, seed: int = 0, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         super().__init__()
-        params = Parameters(config, source or fresh(config), dtype, precision, seed)
-        self.config, self.mixed = config, params.mixed
+        params = Parameters(config, source or fresh(config), dtype, precision, seed, ranks)
+        self.config, self.mixed, self.ranks, self.split = config, params.mixed, ranks, axes(config, ranks.tp)
         self.__dict__["counter"] = params.counter
         self.precision = (("logits, loss", "float32", "float32", "a sum over the vocabulary, and one over all tokens"),)
         self.learned, self.context = config.position == "learned", config.max_position_embeddings
@@ -288,10 +325,18 @@ class GPT(nn.Cell):
         self.head = Linear(params / "head", tied=config.tie_word_embeddings)  # d → V
         if config.tie_word_embeddings:
             self.head.weight = self.embed.weight  # one parameter, one gradient
+        self.rows, self.shares = self.embed.weight.shape[0], self.embed.shares
+        if self.shares:
+            self.shared, self.gather = Shared(ranks.tp_group), Gathered(ranks)
         self.arange, self.check_length, self.float32 = ops.arange, ops.constexpr(check_length), ms.float32
         params.finish()
 
     def construct(self, ids: Tensor) -> Tensor:
+        logits = self.own(ids)
+        return self.gather(logits) if self.shares else logits
+
+    def own(self, ids: Tensor) -> Tensor:
+        """Logits of this rank's part of the vocabulary; of all of it where no ranks share it."""
         x, cos, sin = self.inputs(ids, self.arange(ids.shape[1]).expand_dims(0), ids.shape[1])
         for block in self.blocks:
             x = block(x, cos, sin)
@@ -314,7 +359,8 @@ class GPT(nn.Cell):
 
     def outputs(self, x: Tensor) -> Tensor:
         """Final norm and head: (B, T, d) → logits (B, T, V)."""
-        return self.head(self.norm(x)).astype(self.float32)
+        x = self.norm(x)
+        return self.head(self.shared(x) if self.shares else x).astype(self.float32)
 
     def recompute_blocks(self) -> None:
         """From now on keep what goes from block to block only, and compute each block again for its gradient.

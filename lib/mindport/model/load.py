@@ -17,6 +17,7 @@ from mindport.model.execution import MODES
 from mindport.model.gpt import GPT
 from mindport.model.parameters import Source
 from mindport.model.precision import Precision, check_device
+from mindport.model.ranks import ALONE, Ranks
 from mindport.weights import load
 from mindport.weights.manifest import read_manifest
 
@@ -29,6 +30,7 @@ def load_model(
     precision: Precision | None = None,
     dropout: float | None = None,
     seed: int = 0,
+    ranks: Ranks = ALONE,
 ) -> GPT:
     """The model of a MindPort directory, ready to compute.
 
@@ -43,8 +45,10 @@ def load_model(
         precision: what a training computes in, on float32 weights; None: all in `dtype`.
         dropout: one probability in place of the configuration's own.
         seed: of the dropout's random numbers.
+        ranks: which part of the model this process holds, and of each batch.
 
     Raises:
+        ConfigError: the model cannot be shared by so many ranks.
         FileError: the directory is not a MindPort directory, or a file of it is damaged.
         MappingError: names or shapes of the weights are not those of the configuration.
         UsageError: `layers`, `dtype` or `mode` makes no sense.
@@ -54,7 +58,7 @@ def load_model(
         _set_mode(mode)
     check_device(dtype)
     config = with_dropout(first_layers(read_manifest(Path(directory)).model, layers), dropout)
-    return GPT(config, source_of(load(directory, names=list(shapes(config))), config), dtype, precision, seed)
+    return GPT(config, source_of(load(directory, names=list(shapes(config))), config), dtype, precision, seed, ranks)
 
 
 def first_layers(config: ModelConfig, layers: int | None) -> ModelConfig:

@@ -19,9 +19,11 @@ from mindspore import Parameter, Tensor
 
 from mindport.config.model_config import ModelConfig
 from mindport.config.schema import shapes
+from mindport.config.split import axis, check_split, part
 from mindport.errors import MappingError, UsageError, some
 from mindport.model.dropout import Counter, drops
 from mindport.model.precision import Precision
+from mindport.model.ranks import ALONE, Ranks
 
 Source = Callable[[str, tuple[int, ...]], np.ndarray]  # (hub name, shape) -> values
 
@@ -37,18 +39,20 @@ class Parameters:
         stream: of what goes from cell to cell.
         mixed: whether the stream is narrower than the parameters.
         counter: where random numbers come from; None when nothing is dropped.
+        ranks: which part of them this process holds; `source` always gives whole ones.
     """
 
     def __init__(
         self, config: ModelConfig, source: Source, dtype: str = "float32", precision: Precision | None = None,
-        seed: int = 0,
+        seed: int = 0, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         if dtype not in DTYPES:
             raise UsageError("the model has no such dtype", got=dtype, expected=", ".join(DTYPES))
-        self.source, self.dtype, self.prefix = source, dtype, ""
+        check_split(config, ranks)
+        self.config, self.source, self.dtype, self.prefix, self.ranks = config, source, dtype, "", ranks
         self.products, self.stream = _computed(dtype, precision or Precision())
         self.mixed = self.stream != dtype
-        self.counter = Counter(seed) if drops(config) else None
+        self.counter = Counter(seed, ranks) if drops(config) else None
         self.left = shapes(config)  # shared by every scope
 
     def __truediv__(self, part: str | int) -> Parameters:
@@ -60,8 +64,12 @@ class Parameters:
     def __contains__(self, leaf: str) -> bool:
         return self.prefix + leaf in self.left
 
+    def axis(self, leaf: str) -> int | None:
+        """Along which axis ranks share the parameter `leaf` of this scope; None when each holds it whole."""
+        return axis(self.prefix + leaf, self.config, self.ranks.tp)
+
     def __call__(self, leaf: str) -> Parameter:
-        """The parameter `leaf` of this scope, filled.
+        """The parameter `leaf` of this scope, or this process's part of it, filled.
 
         Raises:
             MappingError: the schema has no such parameter, or it was taken already, or the shapes differ.
@@ -74,7 +82,7 @@ class Parameters:
         if tuple(value.shape) != shape:
             raise MappingError("the shape of a weight disagrees with config.json", where=name, got=tuple(value.shape),
                                expected=shape, do="convert the model again from its own directory")  # fmt: skip
-        return Parameter(_tensor(value, self.dtype), name=leaf)
+        return Parameter(_tensor(value[part(name, self.config, self.ranks)], self.dtype), name=leaf)
 
     def finish(self) -> None:
         """Check that every parameter of the schema was taken.
@@ -110,5 +118,5 @@ def fresh(config: ModelConfig, seed: int = 0) -> Source:
 
 def _tensor(value: np.ndarray, dtype: str) -> Tensor:
     """`value` as a tensor; through float32, which holds float16 and bfloat16 exactly."""
-    tensor = Tensor(value.astype(np.float32, copy=False))  # copies: the model never shares memory with a file
+    tensor = Tensor(np.ascontiguousarray(value, np.float32))  # copies: the model never shares memory with a file
     return tensor if dtype == "float32" else tensor.astype(DTYPES[dtype])

@@ -1,8 +1,8 @@
 """Which part of a training is this process's: rows of each batch, and a share of the weights.
 
-The processes stand in a grid: those with the same `dp_rank` share the weights of one replica (tensor parallelism), those
-with the same `tp_rank` hold the same share of different replicas (data parallelism). Neighbours by number share weights,
-as in Megatron-LM: on a server they are the ones with the fastest links.
+The processes stand in a grid: those with the same `dp_rank` share the weights of one replica (tensor parallelism),
+those with the same `tp_rank` hold the same share of different replicas (data parallelism). Neighbours by number share
+weights, as in Megatron-LM: on a server they are the ones with the fastest links.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ The batches go through one compiled graph, one after the other, so that only one
 comes out is what one large batch would give: each token counts alike, whichever batch it stands in. The mean of the
 batches' means, which is what trainers used to take, is something else as soon as they hold different numbers of
 tokens that count.
+
+Where several replicas of the model take a share of the rows each, what they have added up is added up over them, and
+divided by the tokens of all: the same again, whichever replica a token is given to.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
 from mindport.errors import UsageError
 from mindport.model.kernels.cross_entropy import IGNORED
 from mindport.training.loss_scale import Objective
+from mindport.training.reduce import Buckets
 from mindport.training.step import TrainStep
 
 
@@ -68,16 +72,27 @@ class Add(nn.Cell):
 
 
 class Move(nn.Cell):
-    """() → mean loss, norm of the mean gradient, learning rate; the optimizer moves, and `sums` begin again."""
+    """() → mean loss, norm of the mean gradient, learning rate; the optimizer moves, and `sums` begin again.
 
-    def __init__(self, step: TrainStep, sums: Sums, unit: float) -> None:
+    Args:
+        step: what moves.
+        sums: what was added up here.
+        unit: as in `Add`.
+        reduce: what adds that up over all replicas.
+    """
+
+    def __init__(self, step: TrainStep, sums: Sums, unit: float, reduce: Buckets | None = None) -> None:
         super().__init__(auto_prefix=False)
-        self.step, self.sums, self.unit, self.float32 = step, sums, unit, ms.float32
+        self.step, self.sums, self.unit, self.reduce, self.float32 = step, sums, unit, reduce, ms.float32
 
     def construct(self) -> tuple[Tensor, Tensor, Tensor]:
-        weight = self.sums.counted.astype(self.float32) / self.unit
-        loss = self.sums.loss / self.step.divisor(weight)
-        norm, lr = self.step.move(self.sums.gradients, weight)
+        gradients, loss = self.sums.gradients, self.sums.loss
+        counted = self.sums.counted.astype(self.float32)  # no int32 is added up over ranks on a CPU; exact to 2²⁴
+        if self.reduce is not None:
+            gradients, (loss, counted) = self.reduce(gradients, (loss, counted))
+        weight = counted / self.unit
+        loss = loss / self.step.divisor(weight)
+        norm, lr = self.step.move(gradients, weight)
         self.sums()
         return loss, norm, lr
 
@@ -85,30 +100,32 @@ class Move(nn.Cell):
 class AccumulatedStep:
     """Called with the batches of a step, an iterable of (ids, labels); returns what a `TrainStep` does.
 
-    One in which no token counts is to be left out: its loss is the mean of nothing, NaN, and nothing moves.
+    One in which no token counts is to be left out: its loss is the mean of nothing, NaN, and nothing moves. With
+    replicas that may leave none for one of them, which then adds zeros to what the others have.
 
     Args:
         step: what computes loss and gradients, and moves.
         unit: about the tokens of a batch; see `Add`.
+        reduce: adds up over replicas, all of which are called.
     """
 
-    def __init__(self, step: TrainStep, unit: float = 1.0) -> None:
-        self.optimizer, self.sums = step.optimizer, Sums(step.optimizer.weights)
-        self.add, self.move = Add(step, self.sums, unit), Move(step, self.sums, unit)
+    def __init__(self, step: TrainStep, unit: float = 1.0, reduce: Buckets | None = None) -> None:
+        self.optimizer, self.sums, self.reduce = step.optimizer, Sums(step.optimizer.weights), reduce
+        self.add, self.move = Add(step, self.sums, unit), Move(step, self.sums, unit, reduce)
         self.half_done = False
 
     def __call__(self, batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
         """Mean loss of all tokens that count, norm of its gradient, learning rate.
 
         Raises:
-            UsageError: there is no batch.
+            UsageError: there is no batch, and no replica that could have one.
         """
         if self.half_done:  # an interrupted step has left something behind
             self.sums()
         self.half_done, count = True, 0
         for count, batch in enumerate(batches, 1):  # noqa: B007
             self.add(*batch)
-        if not count:
+        if not count and self.reduce is None:
             raise UsageError("a step takes a batch at least", got="none")
         moved = self.move()
         self.half_done = False

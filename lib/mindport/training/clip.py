@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import mindspore as ms
@@ -9,6 +10,7 @@ from mindspore import Tensor, nn, ops
 
 from mindport.errors import UsageError
 from mindport.model import kernels
+from mindport.model.collectives import SplitNorm
 
 EPS = 1e-6  # torch's
 
@@ -22,17 +24,20 @@ class ClipNorm(nn.Cell):
 
     Args:
         max_norm: the limit; without one the norm is still measured, and the scale is 1.
+        split: of each gradient, whether this rank has a part of it; the others are whole on every rank. Nothing where
+            no ranks share the weights.
+        group: the ranks that do.
 
     Raises:
         UsageError: the limit is not positive.
     """
 
-    def __init__(self, max_norm: float | None = None) -> None:
+    def __init__(self, max_norm: float | None = None, split: Sequence[bool] = (), group: str = "") -> None:
         super().__init__()
         if max_norm is not None and not max_norm > 0:
             raise UsageError("gradients cannot be clipped to this norm", got=max_norm, expected="a positive number")
         self.max_norm, self.eps, self.one = max_norm, EPS, Tensor(1.0, ms.float32)
-        self.norm, self.where = kernels.global_norm(), ops.where
+        self.norm, self.where = SplitNorm(split, group) if any(split) else kernels.global_norm(), ops.where
 
     def construct(self, gradients: tuple[Tensor, ...], divisor: Any = None) -> tuple[Tensor, Tensor]:
         norm = self.norm(gradients)

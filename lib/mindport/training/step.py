@@ -29,7 +29,6 @@ class TrainStep(nn.Cell):
         max_norm: gradients are clipped to this norm; None leaves them as they are.
         scaling: the loss scale of a float16 model.
         counter: advanced before each forward pass, for masks that are made from a count.
-        reduce: gradients → gradients, before anything is measured of them: where ranks add up theirs.
 
     Raises:
         UsageError: the optimizer has other weights than the model.
@@ -37,12 +36,12 @@ class TrainStep(nn.Cell):
 
     def __init__(
         self, model: nn.Cell, loss: nn.Cell, optimizer: AdamW, schedule: Schedule, max_norm: float | None = 1.0, *,
-        scaling: LossScale | None = None, counter: nn.Cell | None = None, reduce: nn.Cell | None = None,
+        scaling: LossScale | None = None, counter: nn.Cell | None = None,
     ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)  # parameters keep their names
         _check(model, optimizer)
         self.loss, self.optimizer, self.schedule, self.clip = loss, optimizer, schedule, ClipNorm(max_norm)
-        self.scaling, self.counter, self.reduce = scaling, counter, reduce
+        self.scaling, self.counter = scaling, counter
         self.is_finite, self.where, self.nan = ops.isfinite, ops.where, Tensor(math.nan, ms.float32)
         self.loss_and_gradients = self.differentiated(loss if scaling is None else Objective(loss, scaling))
         self.set_train()
@@ -72,8 +71,6 @@ class TrainStep(nn.Cell):
             gradients: one for each of the optimizer's weights, times the loss scale.
             weight: what they are to be divided by, float32 ().
         """
-        if self.reduce is not None:
-            gradients = self.reduce(gradients)
         norm, scale = self.clip(gradients, self.divisor(weight))
         finite = self.is_finite(norm)
         lr = self.schedule(self.optimizer.step)

@@ -16,10 +16,10 @@ class StepRecord:
         lr: the rate of this step.
         loss_scale: what the loss was multiplied by; 1 without float16.
         moved: False where an overflow made the optimizer skip the step.
-        counted: tokens that the loss is a mean of.
-        tokens: tokens that went through the model, padding included.
+        counted: tokens that the loss is a mean of, over all ranks.
+        tokens: tokens that went through the model, padding included, over all ranks.
         seconds: wall time of the step, its data included.
-        compiled: graphs compiled during the step.
+        compiled: graphs that this process compiled during the step.
     """
 
     step: int

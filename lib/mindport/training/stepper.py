@@ -13,26 +13,35 @@ from mindspore import Parameter, Tensor, nn
 from mindport.errors import UsageError
 from mindport.model import GPT, NextTokenLoss
 from mindport.model.execution import execution
+from mindport.model.ranks import ALONE, Ranks
 from mindport.training import build
 from mindport.training.accumulate import AccumulatedStep
+from mindport.training.collective import total
 from mindport.training.compile_counter import CompileCounter
 from mindport.training.config import TrainConfig
 from mindport.training.data.batch import Batch
+from mindport.training.reduce import Buckets
 from mindport.training.state import put_back
 from mindport.training.step import TrainStep
 from mindport.training.step_record import StepRecord
+
+NOTHING = (math.nan, math.nan, math.nan)  # loss, norm and rate of a step in which no token counts
 
 
 class Stepper:
     """Optimizer, schedule, loss scale and accumulation of a configuration around a model.
 
     What the configuration says of the model itself (precision, recompute, dropout) is for whoever builds that. In
-    Graph mode a step is one graph for each shape of rows, and with accumulation one more, which moves the weights.
+    Graph mode a step is one graph for each shape of rows, and with accumulation or replicas one more, which moves the
+    weights.
+
+    Replicas add up what each made of its rows, and each token weighs the same. That takes the buffer of an accumulated
+    step, four bytes a parameter: a sum can be zero where a replica's rows have nothing that counts, a mean cannot.
 
     Args:
-        model: what is trained.
+        model: what is trained, or this process's share of it.
         config: of the training.
-        reduce: gradients → gradients of all ranks; see `TrainStep`.
+        ranks: which process this is.
 
     Attributes:
         taken: steps so far, skipped ones included.
@@ -42,16 +51,16 @@ class Stepper:
         UsageError: the configuration makes no optimizer or schedule.
     """
 
-    def __init__(self, model: GPT, config: TrainConfig, *, reduce: nn.Cell | None = None) -> None:
-        self.model, self.config, self.taken = model, config, 0
-        self.rows, self.lengths = config.batch.rows, _lengths(config)
+    def __init__(self, model: GPT, config: TrainConfig, ranks: Ranks = ALONE) -> None:
+        self.model, self.config, self.ranks, self.taken = model, config, ranks, 0
+        self.rows, self.lengths = config.batch.rows // ranks.dp, _lengths(config)
         self.optimizer = build.optimizer(model.trainable_params(), config.optimizer)
         self.scaling, self.counter = build.loss_scale(config.precision), model.counter
         self.one = TrainStep(
             model, NextTokenLoss(model), self.optimizer, build.schedule(config), config.optimizer.max_norm,
-            scaling=self.scaling, counter=self.counter, reduce=reduce,
+            scaling=self.scaling, counter=self.counter,
         )  # fmt: skip
-        self.many = None if config.batch.accumulate == 1 else AccumulatedStep(self.one, _unit(config))
+        self.many = self._many()
         self.held_out = NextTokenLoss(model)
         cells: list[nn.Cell] = [self.one] if self.many is None else [self.many.add, self.many.move]
         self.compiles = CompileCounter([*cells, self.held_out])
@@ -60,7 +69,7 @@ class Stepper:
             cells[0].set_inputs(declared, declared)  # whoever calls the cell itself gets no second graph either
 
     def step(self, batches: Sequence[Batch]) -> StepRecord:
-        """Learn from `config.batch.accumulate` batches.
+        """Learn from `config.batch.accumulate` batches, of which each replica has its rows.
 
         Batches in which no token counts are left out; where that is all of them nothing moves, and loss, norm and
         rate are NaN. The record's time is that of the step alone. MindSpore computes behind Python's back: an error
@@ -73,12 +82,14 @@ class Stepper:
         if not self.model.training:  # whoever evaluated has left it so; no graph would notice, PyNative would
             self.model.set_train()
         began, before, scale = time.perf_counter(), self.compiles.total, self.loss_scale
-        with execution(self.config.mode), self.compiles.watch(("step", batch.ids.shape) for batch in batches):
-            loss, norm, lr = self._learn([batch for batch in batches if batch.counted])
+        some = [batch for batch in batches if batch.counted]
+        with execution(self.config.mode), self.compiles.watch([("move",), *(("step", b.ids.shape) for b in some)]):
+            counted = int(total(self.ranks, [sum(batch.counted for batch in some)])[0])
+            loss, norm, lr = self._learn(some) if counted else NOTHING
         self.taken += 1
         return StepRecord(
             step=self.taken, loss=loss, norm=norm, lr=lr, loss_scale=scale, moved=math.isfinite(norm),
-            counted=sum(batch.counted for batch in batches), tokens=sum(batch.ids.size for batch in batches),
+            counted=counted, tokens=self.ranks.dp * sum(batch.ids.size for batch in batches),
             seconds=time.perf_counter() - began, compiled=self.compiles.total - before,
         )  # fmt: skip
 
@@ -126,9 +137,17 @@ class Stepper:
             put_back(self.state(), values)
         self.taken = int(values["adam.step"]) if step is None else step
 
+    def _many(self) -> AccumulatedStep | None:
+        """What adds up gradients, where there are several passes, or replicas."""
+        if self.config.batch.accumulate == self.ranks.dp == 1:
+            return None
+        reduce = None
+        if self.ranks.dp > 1:
+            shapes = [weight.shape for weight in self.optimizer.weights]
+            reduce = Buckets(shapes, self.ranks.dp_group, self.config.parallel.bucket)
+        return AccumulatedStep(self.one, _unit(self.rows, self.config.data.tokens), reduce)
+
     def _learn(self, batches: Sequence[Batch]) -> tuple[float, float, float]:
-        if not batches:
-            return math.nan, math.nan, math.nan
         tensors = map(_tensors, batches)
         loss, norm, lr = self.one(*next(tensors)) if self.many is None else self.many(tensors)
         return float(loss.asnumpy()), float(norm.asnumpy()), float(lr.asnumpy())
@@ -154,6 +173,6 @@ def _lengths(config: TrainConfig) -> tuple[int, ...]:
     return tuple(sorted({*config.data.buckets, config.data.tokens}))
 
 
-def _unit(config: TrainConfig) -> float:
+def _unit(rows: int, tokens: int) -> float:
     """A power of two, by which to multiply costs no digit, near the tokens of a batch."""
-    return 2.0 ** round(math.log2(config.batch.rows * config.data.tokens))
+    return 2.0 ** round(math.log2(rows * tokens))

@@ -42,4 +42,4 @@ def place(seed: int = SEED, passes: int = PASSES, number: int = NUMBER) -> Place
 
 def keep(p: float) -> tuple[np.ndarray, np.ndarray]:
     """The two inputs of a C++ operator that say what is kept."""
-    return state(), np.array([NUMBER, round(p * 2**24)], np.int32)
+    return state(), np.array([NUMBER, round(p * 2**24), 0, 1, 0], np.int32)

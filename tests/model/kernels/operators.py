@@ -52,7 +52,8 @@ def ints(*values: int) -> Array:
 LENGTHS = ((0,), (1,), (7,), (64,), (65,), (1000,), (3, 1, 5), (2, 20000))
 ROWS = ((1,), (65,), (0, 8), (4, 0), (1, 1), (7, 65), (2, 3, 24), (1000, 8), (3, 1000), (65, 80), (130, 256))
 ALIGNED, ENDLESS = -(2**31), 2**31 - 1  # an offset of S − T; no window, no padding
-STATE, KEEPS = ints(5, -3), (ints(0, 0), ints(2, 3_000_000))  # seed and passes; place and dropped ones of 2²⁴
+STATE = ints(5, -3)  # seed and passes
+KEEPS = (ints(0, 0, 0, 1, 0), ints(2, 3_000_000, 1, 2, 1))  # place, dropped ones of 2²⁴, part, shares, share
 ATTENTION = (  # B, T, S, H, K, D, window, offset, real tokens of each sequence or of all
     (1, 1, 1, 1, 1, 8, ENDLESS, ALIGNED, (ENDLESS,)), (2, 7, 7, 6, 2, 24, 1, ALIGNED, (ENDLESS,)),
     (1, 65, 65, 3, 1, 80, ENDLESS, 0, (ENDLESS,)), (2, 65, 130, 4, 2, 64, 17, ALIGNED, (130, 70)),

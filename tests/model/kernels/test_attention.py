@@ -318,7 +318,8 @@ def test_rounding_of_huge_scores_makes_no_weight_above_1():
         (lambda a: [*a[:4], np.int32(0), *a[5:]], 12),  # a window without keys
         (lambda a: [*a[:6], np.zeros(3, np.int32), *a[7:]], 12),  # three lengths for two sequences
         (lambda a: [*a[:7], np.zeros(3, np.int32), *a[8:]], 12),  # a state of three numbers
-        (lambda a: [*a[:8], np.array([0, 1 << 24], np.int32), *a[9:]], 12),  # nothing would be kept
+        (lambda a: [*a[:8], np.array([0, 1 << 24, 0, 1, 0], np.int32), *a[9:]], 12),  # nothing would be kept
+        (lambda a: [*a[:8], np.array([0, 9, 0, 2, 2], np.int32), *a[9:]], 12),  # a share beyond the last
         (lambda a: [*a[:10], a[10][:, :, :-1]], 12),
         (lambda a: [*a[:4], np.float32(1), *a[5:]], 13),
         (lambda a: [a[0].astype(np.float64), *a[1:]], 13),

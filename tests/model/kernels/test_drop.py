@@ -77,7 +77,7 @@ SHIFTS = ((0, 1), (1, 0), (1, 1), (0, 8), (8, 0), (0, 64), (64, 0), (0, 256), (2
 def from_operator(seed=0, passes=0, number=0):
     """(SIDE, SIDE) of True and False, from the C++ function."""
     out = np.empty((SIDE, SIDE), np.float32)
-    where = [np.array([seed, passes], np.int32), np.array([number, keep(P)[1][1]], np.int32)]
+    where = [np.array([seed, passes], np.int32), np.array([number, *keep(P)[1][1:]], np.int32)]
     assert call("dropout", [np.ones_like(out), *where, out]) == 0
     return out != 0
 

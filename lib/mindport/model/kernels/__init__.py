@@ -3,7 +3,7 @@
 from mindport.model.kernels.activation import activation, gated
 from mindport.model.kernels.adamw import adamw
 from mindport.model.kernels.attention import attention
-from mindport.model.kernels.cross_entropy import cross_entropy
+from mindport.model.kernels.cross_entropy import IGNORED, cross_entropy
 from mindport.model.kernels.drop import Place, dropout
 from mindport.model.kernels.gelu import gelu
 from mindport.model.kernels.global_norm import global_norm
@@ -15,6 +15,7 @@ from mindport.model.kernels.selector import Choice, choices, choices_table, over
 from mindport.model.kernels.swiglu import swiglu
 
 __all__ = [
+    "IGNORED",
     "Choice",
     "Place",
     "activation",

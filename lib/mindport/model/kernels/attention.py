@@ -19,7 +19,7 @@ from mindspore import Tensor, ops
 
 from mindport.errors import UsageError
 from mindport.model.kernels.causal_mask import Masked
-from mindport.model.kernels.drop import Kept, Place, Placed, check, threshold
+from mindport.model.kernels.drop import Kept, Place, Placed, check
 from mindport.model.kernels.drop import dropout as drop_kernel
 from mindport.model.kernels.native import Native, native, refusal
 from mindport.model.kernels.selector import Kernel, select
@@ -126,8 +126,8 @@ class Cpu(Native, Placed):
         super().__init__(place)
         self.drops = dropout > 0
         self.reference = Reference(scale=scale, dropout=dropout, window=window, place=place, **settings)
-        self.drop = Tensor([place.number if place else 0, threshold(dropout)], ms.int32)
-        self.nothing = Tensor([0, 0], ms.int32)
+        self.still, self.nothing = Tensor([0, 0], ms.int32), Tensor([0, 0, 0, 1, 0], ms.int32)
+        self.drop = place.drop(dropout) if place else self.nothing
         self.scale, self.window = Tensor(scale, ms.float32), Tensor(self.END if window is None else window, ms.int32)
         self.aligned, self.endless = Tensor(self.ALIGNED, ms.int32), Tensor([self.END], ms.int32)
         self.none, self.int32, self.float32 = Tensor(0, ms.int32), ms.int32, ms.float32
@@ -144,7 +144,7 @@ class Cpu(Native, Placed):
             return self.reference(q, k, v, offset, lengths)
         start = self.aligned if offset is None else (self.none + offset).astype(self.int32)
         real = self.endless if lengths is None else lengths.astype(self.int32)
-        state, drop = (self.state, self.drop) if self.drops and self.training else (self.nothing, self.nothing)
+        state, drop = (self.state, self.drop) if self.drops and self.training else (self.still, self.nothing)
         return self.attend(q, k, v, self.scale, self.window, start, real, state, drop)[0]
 
 
@@ -203,7 +203,7 @@ class Ascend(Masked):
             mask, sparse_mode = self.hidden(t, s, offset), 0
         drop_mask, keep_prob = None, 1.0
         if self.training and self.p > 0:
-            kept = self.kept(q.shape[0] * self.heads * t, s).reshape((-1, 8)).astype(self.int32)
+            kept = self.kept(q.shape[0] * self.heads * t, s, q.shape[0]).reshape((-1, 8)).astype(self.int32)
             packed = (kept * self.bits).sum(-1).astype(self.uint8)
             drop_mask, keep_prob = packed.reshape((q.shape[0], self.heads, t, s // 8)), 1 - self.p
         out = self.flash(

@@ -5,7 +5,8 @@
 So it is the same in PyNative and Graph mode, in C++ and in plain operators, and when a block is computed again for its
 gradient; and who restores two numbers restores every mask to come. (MindSpore's own dropouts have a state that cannot
 be read or set: `set_rng_state` leaves it, and `nn.Dropout` takes no seed once it is made.)
-An array is taken as a matrix: its last axis are the columns, all others the rows.
+An array is taken as a matrix: its last axis are the columns, all others the rows. Where several processes share a
+batch, or the heads of its sequences, rows are counted as one process would count them, so that its masks are theirs.
 """
 
 from __future__ import annotations
@@ -32,10 +33,25 @@ class Place:
     Attributes:
         state: seed and passes so far, int32 (2,); shared by all places.
         number: which one it is.
+        part: which part of the batch the array has, from 0: equal parts, in order.
+        shares: processes that share the rows of each sequence, the first axis's.
+        share: which of their equal shares of these rows, from 0.
     """
 
     state: Parameter
     number: int
+    part: int = 0
+    shares: int = 1
+    share: int = 0
+
+    @property
+    def is_split(self) -> bool:
+        """Whether rows begin elsewhere than at 0."""
+        return self.part > 0 or self.shares > 1
+
+    def drop(self, p: float) -> Tensor:
+        """What the operators in C++ take (cpp/keep.h)."""
+        return Tensor([self.number, threshold(p), self.part, self.shares, self.share], ms.int32)
 
 
 def dropout(*, p: float, place: Place | None) -> Kernel:
@@ -90,10 +106,15 @@ class Placed(Kernel):
 
 
 class Kept(Placed):
-    """Which elements are kept, in plain operators; called as `(rows, columns)` → bool (rows, columns)."""
+    """Which elements are kept, in plain operators; called as `(rows, columns, sequences)` → bool (rows, columns).
+
+    `sequences` says how many the rows belong to; it is of interest where processes share them.
+    """
 
     def __init__(self, p: float = 0.0, place: Place | None = None) -> None:
         super().__init__(place)
+        self.is_split = place is not None and place.is_split
+        self.part, self.shares, self.share = (place.part, place.shares, place.share) if place else (0, 1, 0)
         self.place = Tensor(0 if place is None else place.number, ms.int32)
         self.threshold, self.int32 = threshold(p), ms.int32
         self.xor, self.both, self.shift = ops.bitwise_xor, ops.bitwise_and, ops.bitwise_right_shift
@@ -103,16 +124,24 @@ class Kept(Placed):
         # a shift to the right brings the sign with it
         self.low15, self.low16, self.low8 = (Tensor((1 << 32 - n) - 1, ms.int32) for n in (15, 16, 8))
 
-    def construct(self, rows: int, columns: int) -> Tensor:
+    def construct(self, rows: int, columns: int, sequences: int = 1) -> Tensor:
         seed, passes = self.state[0], self.state[1]
         first = self.mix(passes, seed, self.place)
         second = self.mix(self.place, first, seed)
         row = self.arange(rows).astype(self.int32).reshape((rows, 1))
+        row = self.among_all(row, rows, sequences) if self.is_split else row
         one = self.mix(row, first, second)
         two = self.mix(one, second, row)
         column = self.arange(columns).astype(self.int32).reshape((1, columns))
         hashed = self.mix(column, one, two)
         return self.both(self.shift(hashed, self.eight), self.low8) >= self.threshold
+
+    def among_all(self, row: Tensor, rows: int, sequences: int) -> Tensor:
+        """Rows of this process, as one process would count them."""
+        if self.shares == 1:
+            return row + self.part * rows
+        each = max(rows // sequences, 1)  # rows of a sequence that are here
+        return ((row // each + self.part * sequences) * self.shares + self.share) * each + row % each
 
     def mix(self, x: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Two multiplications and three shifts, keyed before each multiplication; modulo 2³²."""
@@ -132,7 +161,7 @@ class Reference(Kernel):
 
     def construct(self, x: Tensor) -> Tensor:
         matrix = x.reshape((-1, x.shape[-1])).astype(self.float32)
-        kept = self.kept(matrix.shape[0], matrix.shape[1])
+        kept = self.kept(matrix.shape[0], matrix.shape[1], x.shape[0])
         return self.where(kept, matrix * self.scale, self.zero).astype(x.dtype).reshape(x.shape)
 
 
@@ -141,7 +170,7 @@ class Cpu(Native, Placed):
 
     def __init__(self, *, p: float, place: Place) -> None:
         super().__init__(place)
-        self.drop = Tensor([place.number, threshold(p)], ms.int32)
+        self.drop = place.drop(p)
         back = native("dropout", lambda x, *_: x)
 
         def gradient(x: Any, state: Any, drop: Any, y: Any, dy: Any) -> Any:

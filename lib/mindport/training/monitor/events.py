@@ -49,9 +49,9 @@ class Pace:
         counted_per_second: tokens that the loss counts.
         mfu: share of the machine's measured peak that useful operations took (model FLOPs utilisation).
         compiling: seconds of the steps that are left out because they compiled.
-        memory: resident in this process now, MB (1e6 bytes).
-        peak: the most so far, MB.
-        swapped: of this process, MB.
+        memory: resident now, MB (1e6 bytes); this and what follows of all ranks together.
+        peak: the most so far, MB, each rank's own.
+        swapped: MB.
         load: processes that want a core, over the last minute.
     """
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from mindport.config import ModelConfig
 from mindport.measure import memory
 from mindport.measure.flops import step_flops
+from mindport.model.ranks import ALONE, Ranks
+from mindport.training.collective import total
 from mindport.training.monitor.events import Pace
 from mindport.training.step_record import StepRecord
 
@@ -19,15 +21,16 @@ class Meter:
 
     Args:
         config: of the model, for its operations.
-        peak: GFLOP/s that MFU is a share of, as `machine_peak()` measures it; None: no MFU.
+        peak: GFLOP/s that MFU is a share of, as `machine_peak()` measures it, of all ranks; None: no MFU.
+        ranks: whose memory is added up. All of them ask for the pace, at the same step.
     """
 
-    def __init__(self, config: ModelConfig, peak: float | None) -> None:
-        self.config, self.peak = config, peak
+    def __init__(self, config: ModelConfig, peak: float | None, ranks: Ranks = ALONE) -> None:
+        self.config, self.peak, self.ranks = config, peak, ranks
         self._begin()
 
     def add(self, record: StepRecord, shapes: Sequence[Shape]) -> None:
-        """A step, with the shapes of its forward passes."""
+        """A step, with the shapes of its forward passes, the rows of all ranks together."""
         self._step = record.step
         if record.compiled:
             self._compiling += record.seconds
@@ -40,11 +43,12 @@ class Meter:
 
     def pace(self) -> Pace:
         """The mean since the last call; then it begins anew."""
+        resident, most, swapped = total(self.ranks, (memory.resident(), memory.peak(), memory.swapped()), "all")
         pace = Pace(
             step=self._step, steps=self._steps, seconds=self._seconds / self._steps if self._steps else None,
             tokens_per_second=self._rate(self._tokens), counted_per_second=self._rate(self._counted),
-            mfu=self._mfu(), compiling=self._compiling, memory=memory.resident(), peak=memory.peak(),
-            swapped=memory.swapped(), load=os.getloadavg()[0],
+            mfu=self._mfu(), compiling=self._compiling, memory=resident, peak=most, swapped=swapped,
+            load=os.getloadavg()[0],
         )  # fmt: skip
         self._begin()
         return pace

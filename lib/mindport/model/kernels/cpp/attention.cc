@@ -28,8 +28,8 @@ struct Attend {
     q = {memory, QUERIES}, sums = q.from(p.dim), weights = sums.from(p.dim), room = {weights.from(KEYS).data, p.dim};
   }
 
-  // Queries whose first one is number `first` of all (b, h, query).
-  void start(In queries, int64_t rows, int64_t first) {
+  // Queries whose first one is row `first` of the scores.
+  void start(In queries, int64_t rows, uint32_t first) {
     to_lanes(queries, q, rows, p.dim, p.scale * LOG2_E);
     std::fill_n(sums.data, p.dim * QUERIES, 0.f);
     columns = (rows + LANES - 1) / LANES;
@@ -134,7 +134,7 @@ struct Attend {
   }
 };
 
-void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end, int64_t first) {
+void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end, uint32_t first) {
   Attend block(p, k, v);
   block.start(q, end - begin, first);
   prefetch(out, end - begin, p.dim);
@@ -149,7 +149,7 @@ void attend(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t
   block.finish(out, log_sum, begin, end - begin);
 }
 
-void attend_few(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end, int64_t) {
+void attend_few(const Problem& p, In q, In k, In v, Out out, float* log_sum, int64_t begin, int64_t end, uint32_t) {
   for (int64_t i = begin; i < end; i++) {
     const Range seen = p.seen_by(i, i + 1);
     const int64_t r = i - begin, n = seen.end - seen.begin;
@@ -185,7 +185,7 @@ OPERATOR(attention) {
     const int64_t query = p.query_row(b, begin, h), key = p.key_row(b, 0, kv), sum = p.sum_of(b, begin, h);
     const auto way = p.tokens <= FEW && p.dim % LANES == 0 && !p.keep.drops() ? attend_few : attend;
     way(p, {q + query, p.query_stride()}, {k + key, p.key_stride()}, {v + key, p.key_stride()},
-        {out + query, p.query_stride()}, log_sum + sum, begin, live, sum);
+        {out + query, p.query_stride()}, log_sum + sum, begin, live, p.dice_of(b, begin, h));
   }
   return OK;
 }

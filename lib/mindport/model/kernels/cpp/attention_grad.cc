@@ -44,7 +44,8 @@ class Turns {
 struct Queries {
   In q, d_out;                   // (count, D)
   const float *log_sum, *delta;  // (count,)
-  int64_t count, first;          // the first is number `first` of all (b, h, query)
+  int64_t count;
+  uint32_t first;  // row of the scores
 };
 
 // A block of keys of one key/value head.
@@ -104,7 +105,7 @@ struct Keys {
   void row(const Queries& of, int64_t r, int64_t columns, const Band* band) {
     const float log_sum = of.log_sum[r], delta = of.delta[r];
     Key<uint32_t> dice{};
-    if constexpr (DROPS) dice = p.keep.row((uint32_t)(of.first + r));
+    if constexpr (DROPS) dice = p.keep.row(of.first + (uint32_t)r);
     for (int64_t c = 0; c < columns; c++) {
       float *weight = weights.from(r, c * LANES).data, *d_score = d_scores.from(r, c * LANES).data;
       const Vec power = load(weight) - log_sum;  // above 0 by rounding only, which in a score of 1e9 can be anything
@@ -181,7 +182,7 @@ struct Task {
     prefetch(d_q, rows, p.dim);
     prefetch(q.from(QUERIES), next, p.dim);
     prefetch(d_out.from(QUERIES), next, p.dim);
-    keys.take({q, d_out, t.log_sum + sum, delta + sum, rows, sum}, p.band(i, n * KEYS));
+    keys.take({q, d_out, t.log_sum + sum, delta + sum, rows, p.dice_of(b, i, h)}, p.band(i, n * KEYS));
     turns.await(head, m, n);
     keys.add_d_q(d_q, rows);
     turns.pass(head, m, n);

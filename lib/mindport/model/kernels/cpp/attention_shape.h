@@ -65,6 +65,10 @@ struct Problem {
   int64_t query_row(int64_t b, int64_t i, int64_t h) const { return ((b * tokens + i) * heads + h) * dim; }
   int64_t key_row(int64_t b, int64_t j, int64_t k) const { return ((b * keys + j) * kv_heads + k) * dim; }
   int64_t sum_of(int64_t b, int64_t i, int64_t h) const { return (b * heads + h) * tokens + i; }  // in (B, H, T)
+  // Which row of the scores of all processes this query has.
+  uint32_t dice_of(int64_t b, int64_t i, int64_t h) const {
+    return keep.first_row(batch, b, heads * tokens) + (uint32_t)(h * tokens + i);
+  }
   int64_t query_stride() const { return heads * dim; }
   int64_t key_stride() const { return kv_heads * dim; }
 };

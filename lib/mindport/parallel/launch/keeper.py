@@ -1,0 +1,55 @@
+"""The process between the launcher and msrun: it outlives the one and ends what the other started.
+
+msrun gives each worker a session of its own, so that no signal to a group reaches them, and leaves them behind when it
+is killed. Whatever is orphaned below this process becomes its child; when the launcher ends in whatever way, asks for it
+with SIGTERM, or msrun ends, all of it is killed. The kernel kills msrun when this process is killed, and so on downwards
+(`worker.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from mindport.parallel.launch.environ import TOKEN
+from mindport.parallel.launch.process_table import adopt_orphans, below, die_with, end_all, with_token
+
+MSRUN = "import sys; sys.path[:] = filter(None, sys.path); from mindspore.parallel.cluster.run import main; main()"
+LOOKS = 0.1  # seconds between two looks at the launcher
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run msrun with these arguments; the first one is the number of the launcher's process, before them."""
+    launcher, *options = arguments
+    wanted: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _: wanted.append(number))  # not ignored: msrun would inherit that
+    adopt_orphans()
+    own = os.getpid()
+    msrun = subprocess.Popen([sys.executable, "-c", MSRUN, *options], stdin=subprocess.DEVNULL,
+                             preexec_fn=lambda: die_with(own))  # fmt: skip
+    while os.getppid() == int(launcher) and not wanted and not _has_ended(msrun.pid):
+        time.sleep(LOOKS)
+    left = end_all(lambda: sorted({*below(own), *with_token(TOKEN, os.environ[TOKEN])}))
+    if left:
+        print(f"the kernel does not end these processes: {json.dumps(left)}", file=sys.stderr)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether this child is among those that have ended; the adopted ones are taken leave of."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitpid(-1, os.WNOHANG)[0]:
+            if ended == pid:
+                return True
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

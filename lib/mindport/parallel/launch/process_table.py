@@ -1,0 +1,91 @@
+"""Processes as the kernel lists them: those below one, those with a job's token; and how all of them are ended."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+PROC = Path("/proc")
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PATIENCE = 10.0  # seconds, for processes that the kernel cannot end at once
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process as soon as its parent ends.
+
+    The wish counts for the thread that forked, which has to be one that lasts. A parent that ended before the wish was
+    made is noticed by its number.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Be the parent of each process below this one whose own parent ends: none of them is lost from sight."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is no zombie."""
+    return _status(pid)[0] not in ("", "Z", "X")
+
+
+def below(pid: int) -> list[int]:
+    """All processes that descend from this one, without itself and without zombies."""
+    children: dict[int, list[int]] = {}
+    for other in _all():
+        state, parent = _status(other)
+        if state not in ("", "Z", "X"):
+            children.setdefault(parent, []).append(other)
+    found, rest = [], [pid]
+    while rest:
+        rest += (new := children.pop(rest.pop(), []))
+        found += new
+    return found
+
+
+def with_token(name: str, value: str) -> list[int]:
+    """All processes of this user that were started with this variable, without the one that asks."""
+    wanted = f"{name}={value}".encode()
+    return [pid for pid in _all() if pid != os.getpid() and wanted in _environ(pid) and is_running(pid)]
+
+
+def end_all(which: Callable[[], list[int]]) -> list[int]:
+    """Kill what `which` lists, again until it lists nothing more: who forks meanwhile is seen the next time.
+
+    Returns:
+        Those that were still there after `PATIENCE`.
+    """
+    limit = time.monotonic() + PATIENCE
+    while (left := which()) and time.monotonic() < limit:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+    return left
+
+
+def _all() -> Iterator[int]:
+    return (int(name) for name in os.listdir(PROC) if name.isdigit())
+
+
+def _status(pid: int) -> tuple[str, int]:
+    """State and parent; an empty state when it is gone."""
+    try:
+        after_name = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return after_name[0], int(after_name[1])
+    except (OSError, IndexError, ValueError):
+        return "", 0
+
+
+def _environ(pid: int) -> list[bytes]:
+    try:
+        return (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []

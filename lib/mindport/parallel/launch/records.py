@@ -1,0 +1,102 @@
+"""What each rank writes down of itself, a file for each fact, whole or not at all; the launcher reads them.
+
+rank_0.started.json   by the rank: its process, and the one that waits for it
+rank_0.said.json      by the rank: what the script came to, and what it returned or raised
+rank_0.ended.json     by the process that waits: with which code or signal the rank ended
+rank_0.stack          by the rank, when it is asked with a signal: where it is
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mindport.files import write_json
+
+FOLDER, JOB = "ranks", "job.json"
+Record = TypeVar("Record", "Started", "Said", "Ended")
+
+
+@dataclass(frozen=True)
+class Started:
+    """The processes of a rank.
+
+    Attributes:
+        pid: of the rank.
+        keeper: of the process that waits for it.
+        at: seconds since the epoch, as in the other records.
+    """
+
+    pid: int
+    keeper: int
+    at: float
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the script came to.
+
+    Attributes:
+        code: that the rank means to exit with.
+        at: when.
+        log: bytes of its log that were written before.
+        result: what the function returned, of `call`.
+        error: name and message of what was raised; empty when nothing was.
+        traceback: of the script's own frames.
+        refusal: the parts of a MindPortError.
+    """
+
+    code: int
+    at: float
+    log: int
+    result: Any = None
+    error: str = ""
+    traceback: str = ""
+    refusal: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the process ended.
+
+    Attributes:
+        code: its exit code, negative where a signal ended it.
+        at: when.
+        peak: bytes of memory that it held at most.
+    """
+
+    code: int
+    at: float
+    peak: int
+
+
+def path(folder: Path, rank: int, kind: type) -> Path:
+    """Where a rank's record of this kind is."""
+    return folder / FOLDER / f"rank_{rank}.{kind.__name__.lower()}.json"
+
+
+def stack_path(folder: Path, rank: int) -> Path:
+    """Where a rank writes its stack to."""
+    return folder / FOLDER / f"rank_{rank}.stack"
+
+
+def write(folder: Path, rank: int, record: Started | Said | Ended) -> None:
+    """Write a record down."""
+    write_json(path(folder, rank, type(record)), asdict(record))
+
+
+def read(folder: Path, rank: int, kind: type[Record]) -> Record | None:
+    """A rank's record of this kind, when it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        return kind(**json.loads(path(folder, rank, kind).read_text(encoding="utf-8")))
+    return None
+
+
+def clear(folder: Path, workers: int) -> None:
+    """Remove the records of an attempt that came to nothing."""
+    for rank in range(workers):
+        for file in (*(path(folder, rank, kind) for kind in (Started, Said, Ended)), stack_path(folder, rank)):
+            file.unlink(missing_ok=True)

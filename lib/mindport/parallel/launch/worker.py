@@ -1,0 +1,142 @@
+"""The script that msrun starts: as the scheduler it serves, as a worker it runs the user's script.
+
+A worker forks. The child becomes the rank; the parent, which imports no framework, waits and writes down how it ended:
+msrun would keep that to itself. After a failure the parent stays until it is ended, since msrun kills the other ranks at
+once when one ends with a code other than 0, and they are given a moment to say what they met.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__" and sys.path and sys.path[0] == __file__.rpartition("/")[0]:
+    del sys.path[0]  # this folder, whose files would hide packages of the same names
+
+import faulthandler
+import importlib
+import json
+import os
+import runpy
+import signal
+import time
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+from mindport.errors import MindPortError
+from mindport.files import read_json
+from mindport.parallel.launch import records
+from mindport.parallel.launch.environ import TOKEN
+from mindport.parallel.launch.process_table import die_with
+from mindport.results import plain
+
+OWN = (__file__, runpy.__file__, "<frozen runpy>", importlib.__file__, "<frozen importlib._bootstrap>")
+
+
+def main() -> None:
+    """Be what msrun says."""
+    die_with(os.getppid())
+    folder = Path(os.environ[TOKEN])
+    if os.environ.get("MS_ROLE") == "MS_SCHED":
+        _serve()
+    rank = int(os.environ["RANK_ID"])
+    own = os.getpid()
+    if not (pid := os.fork()):
+        die_with(own)
+        _be_rank(folder, rank, own)
+    _wait(folder, rank, pid)
+
+
+def _serve() -> NoReturn:
+    """Be the scheduler; its log tells the launcher which ranks have joined, whatever level the user's has."""
+    os.environ["GLOG_v"] = "2"
+    from mindspore.communication import init
+
+    init()  # until the cluster ends
+    sys.exit()
+
+
+def _wait(folder: Path, rank: int, pid: int) -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # they are for the rank
+    _, status, usage = os.wait4(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    records.write(folder, rank, records.Ended(code, time.time(), usage.ru_maxrss * 1024))
+    while code:
+        signal.pause()
+    os._exit(0)
+
+
+def _be_rank(folder: Path, rank: int, keeper: int) -> NoReturn:
+    """Run the job's script, or call its function, and write down what came of it."""
+    stack = open(records.stack_path(folder, rank), "w", encoding="utf-8")  # noqa: SIM115: open as long as the process
+    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
+    records.write(folder, rank, records.Started(os.getpid(), keeper, time.time()))
+    job = read_json(folder / records.JOB)
+    try:
+        result = _call(job) if job["function"] else _run(job)
+        said = records.Said(0, time.time(), _log_size(), result)
+    except BaseException as error:
+        said = _failure(error)
+        records.write(folder, rank, said)
+        if said.code and not isinstance(error, SystemExit):
+            sys.excepthook(type(error), error, _script_part(error))  # MindSpore's tells the cluster
+        elif isinstance(error, SystemExit) and isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+    else:
+        records.write(folder, rank, said)
+    sys.exit(said.code)
+
+
+def _run(job: dict[str, Any]) -> None:
+    """The script as `python SCRIPT ARGUMENTS` would run it."""
+    sys.argv[:] = [job["script"], *job["arguments"]]
+    sys.path.insert(0, str(Path(job["script"]).resolve().parent))
+    runpy.run_path(job["script"], run_name="__main__")
+
+
+def _call(job: dict[str, Any]) -> Any:
+    """What the function returns, as JSON can hold it; modules are found where the caller finds them."""
+    sys.path += [place for place in job["path"] if place not in sys.path]
+    module, name = job["function"].split(":")
+    result = plain(getattr(importlib.import_module(module), name)(**job["arguments"]))
+    json.dumps(result, allow_nan=False)  # or the launcher would never learn why there is no answer
+    return result
+
+
+def _failure(error: BaseException) -> records.Said:
+    code = 1
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if not code:
+            return records.Said(0, time.time(), _log_size())
+    lines = traceback.format_exception(type(error), error, _script_part(error))
+    message = "\n".join(traceback.format_exception_only(type(error), error)).strip()
+    refusal = None
+    if isinstance(error, MindPortError):
+        parts = {part: getattr(error, part) for part in ("what", "where", "got", "expected", "do")}
+        refusal = {part: None if value is None else str(value) for part, value in parts.items()}
+        refusal["type"] = type(error).__name__
+    return records.Said(code, time.time(), _log_size(), None, message, "".join(lines), refusal)
+
+
+def _script_part(error: BaseException) -> TracebackType | None:
+    """The traceback without the frames of this file and of the modules that run a script."""
+    part = error.__traceback__
+    while part is not None and part.tb_frame.f_code.co_filename in OWN:
+        part = part.tb_next
+    return part or error.__traceback__
+
+
+def _log_size() -> int:
+    """Bytes of this process's log; what it prints of the failure comes after, and is shown once, in the report."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return os.fstat(1).st_size
+
+
+if __name__ == "__main__":
+    main()
