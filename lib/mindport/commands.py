@@ -116,6 +116,12 @@ def prepare(options: argparse.Namespace) -> Result:
     return prepare_text(_training(options))
 
 
+def gather(options: argparse.Namespace) -> Result:
+    from mindport.training.checkpoint import gather
+
+    return gather(options.source, options.target, overwrite=options.overwrite)
+
+
 def bench(options: argparse.Namespace) -> Result:
     from mindport import tuning
 
@@ -296,6 +302,12 @@ COMMANDS = {
         prepare, "make the tokens of a training beforehand; `train` does it where it was not done",
         "mindport prepare data/training/tiny-gpt2.yaml",
         (_arg("config", type=Path, metavar="CONFIG", help="the training's YAML file"), *_SETTINGS),
+    ),
+    "gather": Command(
+        gather, "put a checkpoint together that several processes wrote, each its own share",
+        "mindport gather runs/x/checkpoints/step-00000100 models/x-100",
+        (_arg("source", type=Path, metavar="SRC", help="a directory step-… of a training with checkpoints.sharded"),
+         _arg("target", type=Path, metavar="DST"), _arg("--overwrite", **_FLAG, help="replace DST")),
     ),
     "bench": Command(
         bench, "time ours beside a peer, in one run, and hold the two to the same numbers",

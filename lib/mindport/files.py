@@ -40,7 +40,7 @@ _DO = {
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it becomes `path`, on any error it vanishes."""
     path = Path(path)
-    with _write_errors(path):
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         os.close(handle)
@@ -65,7 +65,7 @@ def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         FileError: `path` is there already, or appears meanwhile, and `overwrite` is false; or the disk refuses.
     """
     path = Path(path).resolve() if Path(path).is_symlink() else Path(path)
-    with _write_errors(path):
+    with write_errors(path):
         _check_target(path, overwrite)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
@@ -74,12 +74,22 @@ def atomic_directory(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
                 aside = part / "whole"
                 aside.mkdir()
                 yield aside
-                for file in (*aside.rglob("*"), aside):
-                    flush(file)
-                _swap(aside, path, overwrite)
-                flush(path.parent)
+                put_in_place(aside, path, overwrite=overwrite)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+def put_in_place(aside: Path, path: Path, *, overwrite: bool = False) -> None:
+    """Let a directory that is whole become `path`, when all of it is on the disk.
+
+    Raises:
+        FileError: `path` appeared meanwhile, and `overwrite` is false.
+        OSError: the disk refuses.
+    """
+    for file in (*aside.rglob("*"), aside):
+        flush(file)
+    _swap(aside, path, overwrite)
+    flush(path.parent)
 
 
 def sweep(path: Path) -> list[Path]:
@@ -126,7 +136,7 @@ def locked(path: Path, busy: str, do: str) -> Iterator[None]:
         UsageError: another process holds it.
         FileError: it cannot be made.
     """
-    with _write_errors(path):
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -156,7 +166,7 @@ def check_writable(path: Path) -> None:
         FileError: it could not: what and where.
     """
     path = Path(path)
-    with _write_errors(path):
+    with write_errors(path):
         if path.is_dir():
             raise FileError("the file cannot be written", where=path, got="a directory", do="name a file")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -325,7 +335,7 @@ def _is_about(named: Path, target: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _write_errors(path: Path) -> Iterator[None]:
+def write_errors(path: Path) -> Iterator[None]:
     """Say a full disk or a read-only place as one FileError with the path."""
     try:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from mindport.weights.plan import foreign_shapes, table
 from mindport.weights.readers import SafetensorsReader
 
 SUFFIXES = (".safetensors", ".ckpt")
+SHARD = "shard-"  # what the files of a checkpoint begin with that several processes wrote
 
 
 class Weights(Mapping[str, np.ndarray]):
@@ -98,6 +100,7 @@ def open_converted(directory: Path | str, names: Iterable[str] | None = None, ch
         raise FileError("an interrupted conversion: it may be incomplete", where=directory,
                         do="remove it and convert again")  # fmt: skip
     manifest = read_manifest(directory)
+    _check_gathered(directory, manifest)
     _check_files(directory, manifest, digests=check)
     shapes, names = _shapes(manifest, directory), None if names is None else list(names)
     if foreign := [name for name in names or () if name not in shapes]:
@@ -112,6 +115,13 @@ def _shapes(manifest: Manifest, where: Path) -> dict[str, Shape]:
         raise FileError("written for a target that this version does not know", where=where, got=manifest.target,
                         expected=", ".join(TARGETS), do="convert the model again")  # fmt: skip
     return foreign_shapes(table(TARGETS[manifest.target].dialect, manifest.model))
+
+
+def _check_gathered(directory: Path, manifest: Manifest) -> None:
+    if shards := [name for name in manifest.files if name.startswith(SHARD)]:
+        raise FileError("a checkpoint in the shares of several processes, which a training reads and nothing else",
+                        where=directory, got=some(shards), expected="a checkpoint that is whole",
+                        do=f"put it together: mindport gather {shlex.quote(str(directory))} DST")  # fmt: skip
 
 
 def _check_files(directory: Path, manifest: Manifest, *, digests: bool) -> None:

@@ -1,8 +1,8 @@
-"""Arrays by name as a safetensors file: taken from the device, written one after the other, read when asked for."""
+"""Arrays by name as a safetensors file: taken from the device, and written one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 from mindport.config import ModelConfig, schema
 from mindport.errors import FileError, UsageError, some
 from mindport.files import flush
+from mindport.training.checkpoint.pieces import Pieces
 from mindport.training.checkpoint.snapshot import Arrays
 from mindport.weights.dtypes import ARRAYS, code_of, digest
-from mindport.weights.safetensors_io import fingerprint, read_header, read_tensor
+from mindport.weights.layouts import Shape
+from mindport.weights.safetensors_io import fingerprint
 from mindport.weights.writers import FileLayout, SafetensorsFiles, Specs
 
 RESERVED = "__metadata__"
@@ -26,10 +28,8 @@ def take_weights(weights: Arrays, model: ModelConfig) -> dict[str, np.ndarray]:
         UsageError: names, shapes or precisions are not the model's.
     """
     shapes = schema.shapes(model)
-    if odd := sorted(shapes.keys() ^ weights.keys()):
-        raise UsageError("the weights of the snapshot are not the parameters of the model", got=some(odd),
-                         expected=f"{len(shapes)} parameters, each once")  # fmt: skip
-    taken = {name: _copy(weights[name]) for name in shapes}
+    check_names(weights, shapes)
+    taken = {name: copied(weights[name]) for name in shapes}
     wrong = [
         f"{n} {x.dtype} {list(x.shape)}" for n, x in taken.items() if (x.dtype, x.shape) != (np.float32, shapes[n])
     ]
@@ -39,13 +39,24 @@ def take_weights(weights: Arrays, model: ModelConfig) -> dict[str, np.ndarray]:
     return taken
 
 
+def check_names(weights: Arrays, shapes: Mapping[str, Shape]) -> None:
+    """Hold the names of a snapshot's weights to the model's.
+
+    Raises:
+        UsageError: one is missing, or is none of a parameter.
+    """
+    if odd := sorted(shapes.keys() ^ weights.keys()):
+        raise UsageError("the weights of the snapshot are not the parameters of the model", got=some(odd),
+                         expected=f"{len(shapes)} parameters, each once")  # fmt: skip
+
+
 def take_state(state: Arrays) -> dict[str, np.ndarray]:
     """Copies of the other arrays of a training.
 
     Raises:
         UsageError: one has a name or a type that the file cannot hold.
     """
-    taken = {name: _copy(x) for name, x in state.items()}
+    taken = {name: copied(x) for name, x in state.items()}
     types = tuple(ARRAYS.values())
     wrong = [f"{name} {x.dtype}" for name, x in taken.items() if x.dtype not in types or not _is_name(name)]
     if wrong:
@@ -56,6 +67,8 @@ def take_state(state: Arrays) -> dict[str, np.ndarray]:
 
 def specs_of(arrays: Arrays) -> Specs:
     """Name → safetensors' code and shape."""
+    if isinstance(arrays, Pieces):  # which need not be read for it
+        return arrays.specs
     return {name: (code_of(x), x.shape) for name, x in arrays.items()}
 
 
@@ -87,29 +100,9 @@ def _prove(path: Path, meant: Mapping[str, str]) -> dict[str, Any]:
     return {"sha256": whole, "bytes": path.stat().st_size}
 
 
-class ArrayFile(Mapping[str, np.ndarray]):
-    """Name → array of a safetensors file; each look-up reads from the disk."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._header = path, read_header(path)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self:
-            raise KeyError(name)
-        return read_tensor(self.path, self._header, name, ARRAYS)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._header.entries)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._header.entries  # Mapping's own would read the array
-
-    def __len__(self) -> int:
-        return len(self._header.entries)
-
-
-def _copy(x: np.ndarray) -> np.ndarray:
-    return np.array(x, order="C", copy=True)  # asnumpy() is the parameter's own memory: the next step changes it
+def copied(x: np.ndarray) -> np.ndarray:
+    """An array of its own: asnumpy()'s is the parameter's own memory, which the next step changes."""
+    return np.array(x, order="C", copy=True)
 
 
 def _is_name(name: str) -> bool:

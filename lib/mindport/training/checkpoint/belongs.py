@@ -28,8 +28,12 @@ MAY_CHANGE = {
 SAID = {
     "mode": "graph and pynative differ in the last bits, so the run is not resumed bit for bit",
     "recompute": "another graph may differ in the last bits, so the run may not be resumed bit for bit",
+    "parallel.dp": "other processes add up in another order, so the run is not resumed bit for bit",
+    "parallel.tp": "other processes add up in another order, so the run is not resumed bit for bit",
+    "parallel.bucket": "other messages may add up in another order, so the run may not be resumed bit for bit",
     "monitor.evaluate_rows": "losses on other text do not compare, so the best checkpoint may not be the best",
 }
+ONE_PROCESS = {"parallel.dp": 1, "parallel.tp": 1, "parallel.bucket": 16.0}  # before a configuration could say so
 LONGER = "steps"  # only where the learning rate does not depend on it
 
 
@@ -112,7 +116,7 @@ def _check_model(saved: Saved, model: ModelConfig) -> None:
 
 def _changed(told: Mapping[str, Any], config: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """Field → (before, now), of those that differ and are not free to."""
-    before, now = dict(_leaves(told)), dict(_leaves(plain(config)))
+    before, now = {**ONE_PROCESS, **dict(_leaves(told))}, dict(_leaves(plain(config)))
     names = (name for name in {**before, **now} if name in SAID or not any(fnmatch(name, x) for x in MAY_CHANGE))
     pairs = {name: (before.get(name, "nothing"), now.get(name, "nothing")) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

@@ -5,11 +5,14 @@
 
 What is removed is renamed first, so that a name step-… always is a whole checkpoint. A process that is killed leaves
 names with a dot in front, which the next one removes.
+
+Of several processes that write one checkpoint each calls all of this alike; the first one alone removes and points.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import secrets
 import shutil
@@ -25,8 +28,10 @@ from mindport.training.checkpoint.background import Background
 from mindport.training.checkpoint.origin import Origin, read_origin
 from mindport.training.checkpoint.read import Saved, read_checkpoint
 from mindport.training.checkpoint.record import read_record
+from mindport.training.checkpoint.shares import Share
 from mindport.training.checkpoint.snapshot import Snapshot
-from mindport.training.checkpoint.write import Taken, take, write_checkpoint
+from mindport.training.checkpoint.write import check_step, take, write_checkpoint
+from mindport.training.checkpoint.write_share import ShareWriter
 
 BEST, PATTERN = "best.json", re.compile(r"step-\d{8,}")
 
@@ -56,6 +61,7 @@ class Checkpoints:
         keep: so many of the newest stay; the disk holds one more of them while it is written.
         best: the one with the lowest held-out loss stays besides, and `best.json` names it.
         asynchronous: a thread writes. It takes memory for one more copy of weights and state.
+        share: of this process, where each of several writes its own; None: this one has everything, and writes it.
 
     Raises:
         UsageError: `keep` is less than 1.
@@ -63,8 +69,9 @@ class Checkpoints:
     """
 
     def __init__(
-        self, root: Path | str, source: Path | str, *, keep: int = 2, best: bool = True, asynchronous: bool = True
-    ) -> None:
+        self, root: Path | str, source: Path | str, *, keep: int = 2, best: bool = True, asynchronous: bool = True,
+        share: Share | None = None,
+    ) -> None:  # fmt: skip
         if keep < 1:
             raise UsageError(
                 "one checkpoint at least is kept", where="checkpoints.keep", got=keep, expected="1 or more"
@@ -75,8 +82,11 @@ class Checkpoints:
         self.origin: Origin = read_origin(source)
         self.refused: dict[Path, MindPortError] = {}
         self._background = Background("mindport-checkpoint") if asynchronous else None
-        self._sweep()
-        self._point()
+        self._share, self._saves = share, 0
+        self._is_first = share is None or share.is_first
+        if self._is_first:
+            self._sweep()
+            self._point()
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -96,15 +106,21 @@ class Checkpoints:
 
         Raises:
             UsageError: the snapshot is not of this model, or cannot be stored.
-            FileError: this checkpoint, or the one before, could not be written.
+            FileError: this checkpoint, or the one before, could not be written, by this process or by another.
         """
         start = time.perf_counter()
+        check_step(snapshot)
         self.wait()
         waited = time.perf_counter()
-        taken = take(snapshot, loss, self.origin.model)
         path = self.root / f"step-{snapshot.step:08d}"
+        write = self._taken(path, snapshot, loss)
         self._make_room(path)
-        work = self._writing(path, taken)
+
+        def work() -> None:
+            write()
+            if self._is_first:
+                self._tidy()
+
         if self._background:
             self._background.start(work)
         else:
@@ -158,23 +174,30 @@ class Checkpoints:
         return path and (path, losses[path])
 
     def cut(self, step: int) -> tuple[Path, ...]:
-        """Remove the checkpoints after `step`: of a course that is taken again from there."""
+        """Remove the checkpoints after `step`: of a course that is taken again from there. The first process does."""
         self.wait()
+        if not self._is_first:
+            return ()
         later = tuple(path for path in self.all() if step_of(path) > step)
         for path in later:
             self._remove(path)
         self._point()
         return later
 
-    def _writing(self, path: Path, taken: Taken) -> Callable[[], None]:
-        def write() -> None:
-            write_checkpoint(path, taken, self.origin)
-            best = self._point()
-            for old in self.all()[: -self.keep]:
-                if old != best:
-                    self._remove(old)
+    def _taken(self, path: Path, snapshot: Snapshot, loss: float | None) -> Callable[[], None]:
+        """Copy a snapshot; what is returned writes the copy."""
+        self._saves += 1
+        if self._share is None:
+            return functools.partial(write_checkpoint, path, take(snapshot, loss, self.origin.model), self.origin)
+        writer = ShareWriter(path, self.origin, self._share, self._saves)
+        return functools.partial(writer.write, *writer.take(snapshot, loss))
 
-        return write
+    def _tidy(self) -> None:
+        """Name the best one, and remove what is neither that nor among the newest."""
+        best = self._point()
+        for old in self.all()[: -self.keep]:
+            if old != best:
+                self._remove(old)
 
     def _make_room(self, path: Path) -> None:
         """What has the name already is in the way if it is whole, and removed if it is not."""
@@ -183,7 +206,8 @@ class Checkpoints:
         try:
             read_checkpoint(path)
         except FileError:
-            self._remove(path)
+            if self._is_first:
+                self._remove(path)
         else:
             raise UsageError("this step has a checkpoint already", where=path,
                              do="resume from it, or remove the later ones: Checkpoints.cut(step)")  # fmt: skip

@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from mindport.config import ModelConfig
-from mindport.errors import FileError, some
+import numpy as np
+
+from mindport.config import ModelConfig, schema
+from mindport.errors import FileError, MappingError, some
 from mindport.files import sha256
-from mindport.training.checkpoint.arrays import ArrayFile
+from mindport.training.checkpoint import boxes
+from mindport.training.checkpoint.boxes import Box
+from mindport.training.checkpoint.pieces import Held, Pieces, open_files
 from mindport.training.checkpoint.record import NAME, Record, read_record
+from mindport.training.checkpoint.shares import cut
 from mindport.training.checkpoint.snapshot import About
 from mindport.training.checkpoint.write import STATE
+from mindport.training.checkpoint.write_share import from_json
+from mindport.weights.manifest import Manifest, read_manifest
 from mindport.weights.read_back import THREADS
-from mindport.weights.store import Weights, open_converted
+from mindport.weights.safetensors_io import Header, read_header
+from mindport.weights.store import open_converted
 
 EARLIER = "resume from an earlier checkpoint"
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A whole checkpoint; values are read when asked for.
+    """A whole checkpoint, in whatever pieces it lies; values are read when asked for.
 
     Attributes:
         path: the directory.
         record: what training.json says.
+        manifest: what mindport.json says.
         weights: hub name → float32.
         state: the other arrays.
     """
 
     path: Path
     record: Record
-    weights: Weights
-    state: ArrayFile
+    manifest: Manifest
+    weights: Pieces
+    state: Pieces
 
     @property
     def step(self) -> int:
@@ -50,7 +61,26 @@ class Saved:
 
     @property
     def model(self) -> ModelConfig:
-        return self.weights.config
+        return self.manifest.model
+
+    def part(self, name: str, part: Box) -> np.ndarray:
+        """A part of a weight, or of an array of the state, of which no more is read.
+
+        Raises:
+            KeyError: there is no such array.
+            UsageError: it has no such part.
+        """
+        return (self.weights if name in self.weights else self.state).part(name, part)
+
+    def share(self, name: str, part: Callable[[str], Box]) -> np.ndarray:
+        """What one process of a training needs of an array, whatever the layout that wrote it.
+
+        Args:
+            name: of a weight, or of an array of the state, which is cut as its weight is.
+            part: a weight's name → which part of it the process holds.
+        """
+        found = cut(name, schema.shapes(self.model), part)
+        return self.part(name, () if found is None else found[1])
 
 
 def read_checkpoint(path: Path | str) -> Saved:
@@ -69,12 +99,52 @@ def read_checkpoint(path: Path | str) -> Saved:
         if found[name] != known["sha256"]:
             raise FileError("a file of the checkpoint was edited, or is damaged", where=path / name,
                             got=f"sha256 {found[name]}", expected=known["sha256"], do=EARLIER)  # fmt: skip
-    return Saved(path, record, open_converted(path, check=False), ArrayFile(path / STATE))
+    return (_open_shards if record.is_sharded else _open_whole)(path, record)
+
+
+def _open_whole(path: Path, record: Record) -> Saved:
+    weights = open_converted(path, check=False)
+    arrays = open_files(path, weights.manifest.files)
+    return Saved(path, record, weights.manifest, arrays.only(weights), open_files(path, [STATE]))
+
+
+def _open_shards(path: Path, record: Record) -> Saved:
+    manifest = read_manifest(path)
+    headers = {file: read_header(path / file) for file in manifest.files}
+    held = _held(path, record)
+    if wrong := [name for name, one in held.items() if not _lies(name, one, headers)]:
+        raise FileError("the shards do not hold what the record says", where=path, got=some(wrong), do=EARLIER)
+    shapes = schema.shapes(manifest.model)
+    wrong = [name for name, shape in shapes.items()
+             if name not in held or (held[name].shape, held[name].dtype) != (shape, "F32")]  # fmt: skip
+    if wrong:
+        raise MappingError("the weights do not make the model of the manifest", where=path, got=some(wrong),
+                           expected=f"{len(shapes)} parameters in float32", do=EARLIER)  # fmt: skip
+    arrays = Pieces(path, held, headers)
+    return Saved(path, record, manifest, arrays.only(shapes), arrays.only(held.keys() - shapes.keys()))
+
+
+def _held(path: Path, record: Record) -> dict[str, Held]:
+    try:
+        return {name: from_json(value) for name, value in record.arrays.items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileError("the checkpoint's record does not say where its arrays lie", where=path / NAME, got=error,
+                        do=EARLIER) from None  # fmt: skip
+
+
+def _lies(name: str, held: Held, headers: Mapping[str, Header]) -> bool:
+    """Whether the files have these parts, and the parts make the whole."""
+    for file, box in held.parts.items():
+        entry = headers[file].entries.get(name) if file in headers else None
+        if entry is None or (entry.dtype, entry.shape) != (held.dtype, boxes.shape_of(box)):
+            return False
+    return boxes.tiles(held.parts.values(), held.shape)
 
 
 def _check_sizes(path: Path, record: Record) -> None:
     """What can be said before anything large is read."""
-    if missing := [name for name in (STATE, *record.files) if not (path / name).is_file()]:
+    needed = () if record.is_sharded else (STATE,)
+    if missing := [name for name in (*needed, *record.files) if not (path / name).is_file()]:
         raise FileError("files of the checkpoint are missing", where=path, got=some(missing),
                         expected=f"those that {NAME} names", do=EARLIER)  # fmt: skip
     for name, known in record.files.items():

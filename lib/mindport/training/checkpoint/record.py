@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -20,7 +20,7 @@ from mindport.files import read_json
 from mindport.machine import versions
 from mindport.training.checkpoint.snapshot import About
 
-NAME, FORMAT = "training.json", 1
+NAME, FORMATS = "training.json", {False: 1, True: 2}  # 2: of a checkpoint that lies in shares
 PACKAGES = ("mindport", "python", "mindspore", "numpy")  # those that compute
 
 
@@ -34,6 +34,8 @@ class Record:
         about: the rest of the training.
         files: file → {"sha256", "bytes"}, of all but this one.
         versions: of what computed.
+        layout: of the processes that wrote, as `parse_layout` reads it; None for a whole checkpoint.
+        arrays: array → {"dtype", "shape", "parts": file → [start, stop] of each axis}; none for a whole checkpoint.
     """
 
     step: int
@@ -41,6 +43,13 @@ class Record:
     about: About
     files: dict[str, dict[str, Any]]
     versions: dict[str, str]
+    layout: str | None = None
+    arrays: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether each process wrote its own share."""
+        return self.layout is not None
 
 
 def here() -> dict[str, str]:
@@ -72,7 +81,9 @@ def _json(name: str, value: Any) -> Any:
 
 def write_record(directory: Path, record: Record) -> None:
     """Seal and write training.json."""
-    content = {"format": FORMAT, **dataclasses.asdict(record)}
+    content = {"format": FORMATS[record.is_sharded], **dataclasses.asdict(record)}
+    if not record.is_sharded:
+        del content["layout"], content["arrays"]
     (directory / NAME).write_text(_sealed(content), encoding="utf-8")
 
 
@@ -87,8 +98,8 @@ def read_record(directory: Path) -> Record:
         raise FileError(f"not a checkpoint of a training: it has no {NAME}", where=directory,
                         do="name a directory step-… that a training wrote")  # fmt: skip
     value = read_json(path)
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise FileError("a checkpoint of another format", where=path, expected=FORMAT,
+    if not isinstance(value, dict) or value.get("format") not in FORMATS.values():
+        raise FileError("a checkpoint of another format", where=path, expected=" or ".join(map(str, FORMATS.values())),
                         got=value.get("format") if isinstance(value, dict) else type(value).__name__,
                         do="resume with the version of MindPort that wrote it")  # fmt: skip
     content = {name: item for name, item in value.items() if name != "seal"}
@@ -99,7 +110,7 @@ def read_record(directory: Path) -> Record:
 
 
 def _record(path: Path, content: dict[str, Any]) -> Record:
-    del content["format"]
+    is_sharded = content.pop("format") == FORMATS[True]
     try:
         record = Record(**content | {"about": About(**content["about"])})
     except (KeyError, TypeError) as error:
@@ -110,6 +121,8 @@ def _record(path: Path, content: dict[str, Any]) -> Record:
                 raise _odd(path, f"{name} {getattr(part, name)!r:.80}")
     if not all(is_plain(file) and {"sha256", "bytes"} <= known.keys() for file, known in record.files.items()):
         raise _odd(path, "files")
+    if record.is_sharded != is_sharded:
+        raise _odd(path, f"layout {record.layout}")
     return record
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import mindport
 from mindport.config import ModelConfig
@@ -15,7 +14,7 @@ from mindport.files import atomic_directory, sha256
 from mindport.training.checkpoint.arrays import specs_of, take_state, take_weights, write_files
 from mindport.training.checkpoint.origin import DTYPE, Origin
 from mindport.training.checkpoint.record import Record, as_json, here, measured, write_record
-from mindport.training.checkpoint.snapshot import About, Snapshot
+from mindport.training.checkpoint.snapshot import About, Arrays, Snapshot
 from mindport.weights.manifest import Manifest, write_manifest
 from mindport.weights.safetensors_io import make_header
 from mindport.weights.writers import FileLayout, new_layout
@@ -29,9 +28,19 @@ class Taken:
 
     step: int
     loss: float | None
-    weights: dict[str, np.ndarray]
-    state: dict[str, np.ndarray]
+    weights: Arrays
+    state: Arrays
     about: About
+
+
+def check_step(snapshot: Snapshot) -> None:
+    """Hold a snapshot's step to what it is.
+
+    Raises:
+        UsageError: it is no number of steps.
+    """
+    if type(snapshot.step) is not int or snapshot.step < 0:
+        raise UsageError("a snapshot is of a number of steps", got=snapshot.step, expected="0 or more")
 
 
 def take(snapshot: Snapshot, loss: float | None, model: ModelConfig) -> Taken:
@@ -40,8 +49,6 @@ def take(snapshot: Snapshot, loss: float | None, model: ModelConfig) -> Taken:
     Raises:
         UsageError: it is not this model's, or cannot be stored.
     """
-    if type(snapshot.step) is not int or snapshot.step < 0:
-        raise UsageError("a snapshot is of a number of steps", got=snapshot.step, expected="0 or more")
     weights, state = take_weights(snapshot.weights, model), take_state(snapshot.state)
     return Taken(snapshot.step, measured(loss), weights, state, as_json(snapshot.about))
 
@@ -53,17 +60,26 @@ def write_checkpoint(path: Path, taken: Taken, origin: Origin) -> None:
         FileError: the disk refuses, or something is there already.
     """
     with atomic_directory(path) as aside:
-        files = write_files(aside, new_layout(specs_of(taken.weights), {"format": "np"}), taken.weights)
-        origin.copy_files(aside)
-        write_manifest(aside, _manifest(origin, files, taken.step))
-        files |= write_files(aside, FileLayout({STATE: make_header(specs_of(taken.state), {})}), taken.state)
-        for file in aside.iterdir():
-            if file.name not in files:
-                files[file.name] = {"sha256": sha256(file), "bytes": file.stat().st_size}
-        write_record(aside, Record(taken.step, taken.loss, taken.about, files, here()))
+        fill(aside, taken, origin, here())
 
 
-def _manifest(origin: Origin, files: dict[str, dict[str, Any]], step: int) -> Manifest:
+def fill(aside: Path, taken: Taken, origin: Origin, versions: dict[str, str]) -> None:
+    """Write the files of a whole checkpoint; `versions` are of what computed it."""
+    files = write_files(aside, new_layout(specs_of(taken.weights), {"format": "np"}), taken.weights)
+    origin.copy_files(aside)
+    write_manifest(aside, manifest_of(origin, files, taken.step))
+    files |= write_files(aside, FileLayout({STATE: make_header(specs_of(taken.state), {})}), taken.state)
+    files |= told_of(path for path in aside.iterdir() if path.name not in files)
+    write_record(aside, Record(taken.step, taken.loss, taken.about, files, versions))
+
+
+def told_of(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """File → its SHA-256 and its size."""
+    return {path.name: {"sha256": sha256(path), "bytes": path.stat().st_size} for path in paths}
+
+
+def manifest_of(origin: Origin, files: Mapping[str, dict[str, Any]], step: int) -> Manifest:
+    """The manifest of a checkpoint whose weights lie in these files."""
     before = origin.manifest
     model = replace(before.model, dtype=DTYPE)
     return replace(before, model=model, dtype=DTYPE, files=dict(files), accounting={}, mindport=mindport.__version__,
