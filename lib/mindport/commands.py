@@ -315,7 +315,7 @@ COMMANDS = {
         (_arg("name", metavar="NAME",
               help="attention, layer, step, train: beside PyTorch; knobs: the step with one fast formulation off at a "
               "time; convert: weights, beside a plain copy of the same bytes; data: text to batches, beside Hugging "
-              "Face datasets and DataLoader"),
+              "Face datasets and DataLoader; parallel: one job over one and two processes, and their messages"),
          _arg("--quick", **_FLAG, help="tiny shapes, to see that it works; the times mean nothing"),
          _arg("--json", nargs="?", type=Path, const=True, default=False, metavar="FILE",
               help="write the result to FILE as well; without FILE, answer with one JSON object on stdout")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mindport.display.plots import MARKERS, PALETTE, dress
 
@@ -162,7 +162,7 @@ def _stack(
         sizes = [parts[name] / unit for parts in bars]
         if not any(sizes):
             continue
-        style = {"color": color, "label": name, "edgecolor": "white", "linewidth": 0.5}
+        style: dict[str, Any] = {"color": color, "label": name, "edgecolor": "white", "linewidth": 0.5}
         if horizontal:
             axes.barh(places, sizes, left=ends, height=0.7, **style)
         else:

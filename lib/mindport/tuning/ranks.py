@@ -1,4 +1,4 @@
-"""What the processes of `bench parallel` do: steps of one fixed job in several layouts, taking turns, and bare messages.
+"""What the processes of `bench parallel` do: steps of one job in several layouts, taking turns, and bare messages.
 
 `measure` is called on each rank of a job of two. A contestant of one process has a process of its own, which the first
 rank asks while the other ranks sleep in a collective: so all take turns in the same minute.
@@ -7,6 +7,7 @@ rank asks while the other ranks sleep in a collective: so all take turns in the 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import statistics
 import tempfile
@@ -70,8 +71,8 @@ def measure(
         calls: of each message and each bucket.
 
     Returns:
-        `seconds` and `losses` by contestant; `collectives`, `buckets` and `traffic`: medians. Those of the first rank
-        count; others have no seconds of what they did not run.
+        `seconds` and `losses` by contestant, and what `messages` found. A rank has no seconds of what it did not run,
+        and what is not of all ranks only the first one has.
     """
     job = Task(**task)
     runners = {name: Layout(job, **layout) for name, layout in layouts.items()}
@@ -132,25 +133,23 @@ def alone(*, config: dict[str, Any], batch: int, tokens: int) -> Built:
     return Built(layout, lambda: shapes.losses(layout.losses), {"threads": int(os.environ.get("OMP_NUM_THREADS", 0))})
 
 
-def messages(
-    job: Task, ranks: Ranks, sizes: Sequence[int], buckets: Sequence[float], calls: int
-) -> dict[str, list[dict[str, Any]]]:
-    """Bare messages between two ranks: by size; the job's gradients by bucket; what a step of either layout sends."""
+def messages(job: Task, ranks: Ranks, sizes: Sequence[int], buckets: Sequence[float], calls: int) -> dict[str, Any]:
+    """Between the ranks, as fields of `Message`: bare ones by size; the gradients by bucket; those of a step of tp."""
     dp, tp = join(ranks.size, 1), join(1, ranks.size)
     weights = [weight.shape for weight in stepper(job, dp).optimizer.weights]
     by_size = [{"bytes": size, "seconds": _median(_reduction([size], tp), tp, calls)} for size in sizes]
     cells = [Buckets(weights, dp.dp_group, mebibytes) for mebibytes in buckets]
     gradients = tuple(Tensor(np.ones(shape, np.float32)) for shape in weights)
     scalars = (Tensor(1.0, ms.float32), Tensor(1.0, ms.float32))
+    whole = sum(FLOAT * math.prod(shape) for shape in weights)
     by_bucket = [
-        {"mebibytes": mebibytes, "messages": cell.messages,
+        {"mebibytes": mebibytes, "bytes": whole, "messages": cell.messages,
          "seconds": _median(lambda cell=cell: cell(gradients, scalars)[1][0], dp, calls)}
         for mebibytes, cell in zip(buckets, cells, strict=True)
     ]  # fmt: skip
     sent = tensor_messages(job)
-    traffic = [{"layout": "tp", "messages": len(sent), "bytes": sum(sent),
-                "seconds": _median(_reduction(sent, tp), tp, calls)}]  # fmt: skip
-    return {"collectives": by_size, "buckets": by_bucket, "traffic": traffic}
+    tensor = {"messages": len(sent), "bytes": sum(sent), "seconds": _median(_reduction(sent, tp), tp, calls)}
+    return {"collectives": by_size, "buckets": by_bucket, "tensor": tensor}
 
 
 def tensor_messages(job: Task) -> list[int]:
@@ -236,5 +235,3 @@ def _no_job() -> Iterator[None]:
         yield
     finally:
         os.environ.update(taken)
-
-
