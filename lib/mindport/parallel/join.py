@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mindspore.communication import GlobalComm, create_group, get_group_size, get_rank, init
+from mindspore.communication import create_group, get_group_size, get_rank, init
 
 from mindport.errors import UsageError
 from mindport.model.ranks import Ranks
@@ -45,13 +45,8 @@ def join(dp: int = 1, tp: int = 1) -> Ranks:
 
 
 def _group(name: str, ranks: range) -> str:
-    """The name of a new group, of which this process is one; a process that is alone needs none.
-
-    All ranks together are MindSpore's own group: on a CPU no other one has an AllGather.
-    """
+    """The name of a new group, of which this process is one; a process that is alone needs none."""
     if len(ranks) == 1:
         return ""
-    if len(ranks) == get_group_size():
-        return GlobalComm.WORLD_COMM_GROUP
     create_group(f"mindport-{name}", list(ranks))
     return f"mindport-{name}"

@@ -33,7 +33,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 LIMITS = {"loss": 1e-5}
 SIZES = tuple(2**power for power in range(12, 27, 2))  # 4 KiB to 64 MiB
 BUCKETS = (0.0, 1.0, 4.0, BUCKET)
-ROUNDS, WARM_UP, CALLS, TIMEOUT = 9, shapes.STEPS, 9, 1800.0
+ROUNDS, WARM_UP, CALLS, TIMEOUT = 7, shapes.STEPS, 7, 1800.0
 QUICK: dict[str, Any] = {"rounds": 2, "warm_up": 2, "calls": 2, "sizes": SIZES[:5], "buckets": (0.0, BUCKET)}
 
 
