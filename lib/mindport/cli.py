@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import errno
 import io
+import itertools
 import json
 import os
 import signal
@@ -74,6 +75,8 @@ def _attempt(words: Sequence[str], as_json: bool) -> int:
 
 def _answers_json(words: Sequence[str]) -> bool:
     """Whether stdout is for JSON; `bench --json FILE` has the file for it, and tells the rest in words."""
+    if words[:1] == ["launch"]:  # what follows the script is its own
+        words = list(itertools.takewhile(lambda word: not word.endswith(".py"), words))
     if "--json" not in words:
         return False
     after = words[words.index("--json") + 1 :]
@@ -213,7 +216,7 @@ def _refused(error: MindPortError, as_json: bool) -> int:
         parts = {name: getattr(error, name) for name in ("what", "where", "got", "expected", "do")}
         values = {name: None if value is None else str(value) for name, value in parts.items()}
         print(_json({"ok": False, "error": values}), flush=True)
-    return INPUT
+    return error.exit_code
 
 
 def _by_the_system(error: OSError) -> MindPortError:

@@ -96,9 +96,9 @@ def train(options: argparse.Namespace) -> Result:
     config = _training(options)
     if options.beside_torch:
         return _beside_torch(config, options)
-    from mindport.training.trainer import Trainer
+    from mindport.parallel.train import train as run_training
 
-    return Trainer(config).run(resume=options.resume, overwrite=options.overwrite)
+    return run_training(config, resume=options.resume, overwrite=options.overwrite)
 
 
 def _beside_torch(config: Any, options: argparse.Namespace) -> Result:
@@ -183,6 +183,19 @@ def plan(options: argparse.Namespace) -> Result:
     return planner.plan(job, options.keep, layout)
 
 
+def launch(options: argparse.Namespace) -> Result:
+    from mindport.parallel.launch import launch as run_job
+    from mindport.parallel.launch.preflight import preflight
+
+    before = preflight(options.workers, dp=options.dp, tp=options.tp)
+    if options.preflight:
+        return before
+    before.require()
+    return run_job(options.script, options.arguments, workers=options.workers, log_dir=options.log_dir,
+                   timeout=options.timeout, join_timeout=options.join_timeout, grace=options.grace,
+                   environ=dict(options.env))  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Command:
     """One line of the table: what to call, what to say, what to accept."""
@@ -208,6 +221,13 @@ def _seconds(text: str) -> float:
         if 0 < (seconds := float(text)) < float("inf"):
             return seconds
     raise argparse.ArgumentTypeError(f"{text!r} is no time: a number of seconds above 0")
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if sign and name and "\0" not in text:
+        return name, value
+    raise argparse.ArgumentTypeError(f"{text!r} is no variable: NAME=VALUE")
 
 
 _FLAG: dict[str, Any] = {"action": "store_true"}
@@ -353,6 +373,21 @@ COMMANDS = {
          _arg("--keep", type=_positive, default=10, metavar="N", help="layouts to show"),
          _arg("--set", action="append", default=[], metavar="NAME=X",
               help="another value of a constant: peak=313e12"), _ALLOW, _PADDED),
+    ),
+    "launch": Command(
+        launch, "run a script in several processes that compute together, with MindSpore's msrun, and end all of them",
+        "mindport launch --workers 2 --timeout 600 train.py --steps 20",
+        (_arg("--workers", type=_positive, required=True, metavar="N", help="processes"),
+         _arg("--dp", type=_positive, metavar="N", help="of its layout, to be looked at before the start"),
+         _arg("--tp", type=_positive, metavar="N", help="the same"),
+         _arg("--preflight", **_FLAG, help="look only, and do not start"),
+         _arg("--log-dir", type=Path, metavar="DIR", help="default: runs/launch; a numbered folder where it is taken"),
+         _arg("--timeout", type=_seconds, metavar="S", help="seconds for the whole; default: no limit"),
+         _arg("--join-timeout", type=_seconds, default=600.0, metavar="S", help="until each rank has called init()"),
+         _arg("--grace", type=_seconds, default=5.0, metavar="S",
+              help="seconds that ranks have to end by themselves, after SIGTERM, when this is interrupted"),
+         _arg("--env", type=_variable, action="append", default=[], metavar="NAME=VALUE", help="of the processes"),
+         _arg("script", metavar="SCRIPT"), _arg("arguments", nargs=argparse.REMAINDER, metavar="…", help="its words")),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",

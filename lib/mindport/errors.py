@@ -6,13 +6,16 @@
     ├── ConfigError          config.json says something that is wrong, unknown or not supported
     ├── MappingError         tensor names or shapes disagree with the table of the family
     ├── BackendError         a framework, compiler or device is missing or refuses
-    └── NotebookError        a notebook stopped in a cell
+    ├── NotebookError        a notebook stopped in a cell
+    └── LaunchFailed         a rank of a launched job failed (`parallel.launch`); its exit code is 1
 
 A *negative verdict* (parity missed, a check failed) is not an error: it is a result whose
 `ok` is false, and the command line exits with 1.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 
 class MindPortError(Exception):
@@ -24,7 +27,12 @@ class MindPortError(Exception):
         got: the value found.
         expected: the values that would be right.
         do: the next action for the user.
+
+    Attributes:
+        exit_code: of the command line.
     """
+
+    exit_code: ClassVar[int] = 2
 
     def __init__(
         self,

@@ -6,7 +6,10 @@
 
 A layer is Shared, then products with a share of the columns, then ones with the same share of the rows, then Summed.
 A gradient function of our own stands in each, since MindSpore's for AllReduce sums the gradients of all ranks, as if
-each had a loss of its own. On a CPU they take float32 and float16.
+each had a loss of its own.
+
+AllReduce is all there is: on a CPU it takes float32 and float16, and sums only, while AllGather knows the group of all
+processes only (MindSpore 2.10; tests/model/test_split.py holds both refusals).
 """
 
 from __future__ import annotations
@@ -52,18 +55,17 @@ class Summed(nn.Cell):
 
 
 class Gathered(nn.Cell):
-    """(…, n) of each rank → (…, tp · n), in the order of the ranks."""
+    """(…, n) of each rank → (…, tp · n), in the order of the ranks: a sum, to which each gives zeros for the others."""
 
     def __init__(self, ranks: Ranks) -> None:
         super().__init__()
-        self.gather, self.swap = ops.AllGather(group=ranks.tp_group), ops.Transpose()
+        self.sum, self.concat, self.zeros = ops.AllReduce(group=ranks.tp_group), ops.Concat(-1), ops.ZerosLike()
         self.tp, self.rank = ranks.tp, ranks.tp_rank
         self.used_bprop_inputs: list[int] = []
 
     def construct(self, x: Tensor) -> Tensor:
-        width = x.shape[-1]
-        parts = self.gather(x.reshape((-1, width))).reshape((self.tp, -1, width))  # along the first axis
-        return self.swap(parts, (1, 0, 2)).reshape((*x.shape[:-1], self.tp * width))
+        others = self.zeros(x)
+        return self.sum(self.concat([x if rank == self.rank else others for rank in range(self.tp)]))
 
     def bprop(self, x: Tensor, out: Tensor, dout: Tensor) -> tuple[Tensor]:
         width = dout.shape[-1] // self.tp
@@ -81,32 +83,45 @@ class SharedWeights(nn.Cell):
         return self.kernel(x, *[self.shared(weight) for weight in weights])
 
 
-class OwnRows(nn.Cell):
-    """Ids of the whole vocabulary → rows of this rank's part of a table, 0 for those of others; then their sum.
+class OwnClasses(nn.Cell):
+    """Numbers of the whole vocabulary → those of this rank's part, and which of them are in it.
+
+    The others become 0, and one that is no class of any rank becomes the first beyond the part: whoever looks it up is
+    stopped, on every rank at once. (Were it on one alone, the others would wait for it in their next collective.)
 
     Args:
-        ranks: who share the table.
+        ranks: who share the vocabulary.
         rows: of this rank's part.
     """
 
     def __init__(self, ranks: Ranks, rows: int) -> None:
         super().__init__()
-        self.gather, self.where, self.sum = ops.Gather(), ops.where, Summed(ranks.tp_group)
-        self.all, self.first, self.is_last = ranks.tp * rows, ranks.tp_rank * rows, ranks.tp_rank == ranks.tp - 1
-        self.rows = rows
+        self.all, self.first, self.rows, self.where = ranks.tp * rows, ranks.tp_rank * rows, rows, ops.where
 
-    def construct(self, weight: Tensor, ids: Tensor) -> Tensor:
-        own = self.where(ids < 0, ids + self.all, ids) - self.first  # a negative one counts from the end
-        mine = own >= 0 if self.is_last else (own >= 0) & (own < self.rows)  # beyond the last is an error, as ever
-        rows = self.gather(weight, self.where(mine, own, 0), 0)
+    def construct(self, number: Tensor) -> tuple[Tensor, Tensor]:
+        own = number - self.first
+        mine = (own >= 0) & (own < self.rows)
+        stop = self.where((number < 0) | (number >= self.all), self.rows, 0)
+        return self.where(mine, own, stop), mine
+
+
+class OwnRows(nn.Cell):
+    """(table, ids) → rows of the table that the ranks share; the table is this rank's part of it."""
+
+    def __init__(self, ranks: Ranks, rows: int) -> None:
+        super().__init__()
+        self.own, self.gather, self.sum = OwnClasses(ranks, rows), ops.Gather(), Summed(ranks.tp_group)
+
+    def construct(self, table: Tensor, ids: Tensor) -> Tensor:
+        own, mine = self.own(ids)
+        rows = self.gather(table, own, 0)
         return self.sum(rows * mine.expand_dims(-1).astype(rows.dtype))
 
 
 class ShareOfLoss(nn.Cell):
     """`kernels.cross_entropy` of logits that each rank has some columns of; called as `(logits (N, V/tp), labels)`.
 
-    What goes from rank to rank is three numbers for each row, never a row. The mean is the same on every rank, and so
-    is a label that is no class: each finds it.
+    What goes from rank to rank is three numbers for each row, never a row. The mean is the same on every rank.
 
     Args:
         ranks: who share the vocabulary.
@@ -116,25 +131,23 @@ class ShareOfLoss(nn.Cell):
 
     def __init__(self, ranks: Ranks, rows: int, ignore_index: int = kernels.IGNORED) -> None:
         super().__init__()
-        self.first, self.rows, self.all, self.ignored = ranks.tp_rank * rows, rows, ranks.tp * rows, ignore_index
-        self.gather, self.sum = ops.AllGather(group=ranks.tp_group), Summed(ranks.tp_group)
-        self.still, self.where, self.pick, self.check = ops.stop_gradient, ops.where, ops.GatherD(), ops.Gather()
-        self.exp, self.log, self.float32, self.int32 = ops.Exp(), ops.Log(), ms.float32, ms.int32
-        self.max, self.tp = ops.ReduceMax(), ranks.tp
+        self.ignored, self.own = ignore_index, OwnClasses(ranks, rows)
+        self.gather, self.sum = Gathered(ranks), Summed(ranks.tp_group)
+        self.still, self.where, self.pick, self.max = ops.stop_gradient, ops.where, ops.GatherD(), ops.ReduceMax()
+        self.exp, self.log, self.float32 = ops.Exp(), ops.Log(), ms.float32
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         counts = labels != self.ignored
-        shifted = logits - self.still(self.largest(self.still(logits))).expand_dims(-1)
-        own = labels - self.first
-        mine = counts & (own >= 0) & (own < self.rows)
-        picked = self.pick(shifted, 1, self.where(mine, own, 0).reshape((-1, 1))).reshape((-1,))
+        own, mine = self.own(self.where(counts, labels, 0))  # any class for an ignored label
+        shifted = logits - self.still(self.largest(logits)).expand_dims(-1)
+        picked = self.pick(shifted, 1, own.reshape((-1, 1))).reshape((-1,))
         label = self.sum(self.where(mine, picked, 0.0))
         each = self.log(self.sum(self.exp(shifted).sum(-1))) - label
         return self.where(counts, each, 0.0).sum() / counts.astype(self.float32).sum()
 
     def largest(self, logits: Tensor) -> Tensor:
-        """Of each row, over all ranks, (N,); by a gather, since AllReduce on a CPU knows sums only."""
-        return self.max(self.gather(self.max(logits, -1)).reshape((self.tp, -1)), 0)
+        """Of each row, over all ranks, (N,)."""
+        return self.max(self.gather(self.max(logits, -1).expand_dims(-1)), -1)
 
 
 class SplitNorm(nn.Cell):

@@ -31,7 +31,7 @@ def join(dp: int = 1, tp: int = 1) -> Ranks:
     Ranks(dp, tp)  # refuses what is no grid, before anybody waits for the others
     if not any(all(name in os.environ for name in names) for names in LAUNCHED):
         raise UsageError("this process was started alone, and has nobody to join", got=f"dp {dp}, tp {tp}",
-                         do=f"mindport launch --workers {dp * tp} SCRIPT, or mindport.parallel.launch.call")  # fmt: skip
+                         do=f"mindport launch --workers {dp * tp} SCRIPT")  # fmt: skip
     init()
     if (size := get_group_size()) != dp * tp:
         raise UsageError("the layout does not fit the job", got=f"dp {dp} × tp {tp} = {dp * tp} ranks",

@@ -36,7 +36,7 @@ from mindport.training.checkpoint.write import take, write_checkpoint
 from mindport.training.config import TrainConfig
 from mindport.training.data.batch import Batch
 from mindport.training.monitor import Evaluation
-from mindport.training.parts import Arrays
+from mindport.training.gathered import Arrays
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model
 from mindport.training.step_record import StepRecord
@@ -168,8 +168,12 @@ def check_comparable(config: TrainConfig, model: ModelConfig) -> None:
     """Stop before the work where the two could not be equal.
 
     Raises:
-        UsageError: dropout, or another precision than float32.
+        UsageError: several processes, dropout, or another precision than float32.
     """
+    if (processes := config.parallel.dp * config.parallel.tp) > 1:
+        raise UsageError("torch's training beside ours is one process, and ours has to be", where="parallel",
+                         got=f"{processes} processes", expected="dp 1, tp 1",
+                         do="train one process beside torch; several equal one, which is another comparison")  # fmt: skip
     drawn = max(model.embd_pdrop, model.attn_pdrop, model.resid_pdrop) if config.dropout is None else config.dropout
     if drawn:
         raise UsageError("two frameworks never draw the same dropout", where="dropout", got=drawn, expected=0,

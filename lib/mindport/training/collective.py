@@ -1,10 +1,13 @@
 """What ranks tell each other besides gradients: numbers, agreements, digests, arrays in parts.
 
-All of it goes as bits through AllGather, the one collective that a CPU has for more than float32, and is worked out
-by each rank alone: sums are in float64, in the order of the ranks, so every rank has the same ones. A rank that is
-alone talks to nobody.
+All of it goes as bits, and is worked out by each rank alone: sums are in float64, in the order of the ranks, so every
+rank has the same ones. A rank that is alone talks to nobody.
 
-A rank waits for the others as long as MS_NODE_TIMEOUT says (seconds; 30 without it), then its process fails.
+AllReduce carries it, the one collective that a CPU has for some of the ranks: 16 bits at a time are whole numbers in
+float32, and stay what they are when the zeros of the others are added.
+
+A rank waits for the others as long as MS_CPU_COMM_OP_TIMEOUT says (in seconds; `mindport.parallel.launch` sets it), or
+MS_NODE_TIMEOUT where that is not set, which is 30 without a word; then its process fails.
 """
 
 from __future__ import annotations
@@ -12,28 +15,30 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mindport.model.ranks import Ranks
+if TYPE_CHECKING:
+    from mindport.model.ranks import Ranks
 
 Axis = Literal["dp", "tp", "all"]  # with whom: the same share of other replicas, the other shares of this one, everybody
 
 
 def gather(ranks: Ranks, array: np.ndarray, axis: Axis = "all") -> np.ndarray:
     """The arrays of all ranks along an axis, (ranks, *shape), in their order; of equal shape and dtype everywhere."""
-    size = {"dp": ranks.dp, "tp": ranks.tp, "all": ranks.size}[axis]
+    size, mine = {"dp": (ranks.dp, ranks.dp_rank), "tp": (ranks.tp, ranks.tp_rank), "all": (ranks.size, ranks.rank)}[axis]
     if size == 1:
         return array[None]
     from mindspore import Tensor
 
     raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    words = np.zeros(-(-raw.size // 4) * 4, np.uint8)
-    words[: raw.size] = raw
-    told = _gather(_group(ranks, axis))(Tensor(words.view(np.int32))).asnumpy()
-    told = told.view(np.uint8).reshape(size, words.size)[:, : raw.size]
-    return np.ascontiguousarray(told).view(array.dtype).reshape(size, *array.shape)
+    padded = np.zeros(raw.size + raw.size % 2, np.uint8)
+    padded[: raw.size] = raw
+    halves = np.zeros((size, padded.size // 2), np.float32)
+    halves[mine] = padded.view(np.uint16)
+    told = _sum(_group(ranks, axis))(Tensor(halves)).asnumpy().astype(np.uint16).view(np.uint8)
+    return np.ascontiguousarray(told[:, : raw.size]).view(array.dtype).reshape(size, *array.shape)
 
 
 def total(ranks: Ranks, values: Sequence[float], axis: Axis = "dp") -> list[float]:
@@ -75,7 +80,7 @@ def _group(ranks: Ranks, axis: Axis) -> str:
 
 
 @functools.cache
-def _gather(group: str) -> Any:
+def _sum(group: str) -> Any:
     from mindspore import ops
 
-    return ops.AllGather(group=group)
+    return ops.AllReduce(group=group)

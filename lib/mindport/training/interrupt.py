@@ -9,7 +9,7 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -23,9 +23,18 @@ class Wish:
         self.signal: signal.Signals | None = None
 
 
+def _say(number: signal.Signals) -> None:
+    print(f"{number.name}: this step is finished and a checkpoint written; again to end at once", file=sys.stderr,
+          flush=True)  # fmt: skip
+
+
 @contextlib.contextmanager
-def wishes() -> Iterator[Wish]:
-    """Take both signals for the time of the block; in another thread than the main one they stay as they are."""
+def wishes(heard: Callable[[signal.Signals], None] = _say) -> Iterator[Wish]:
+    """Take both signals for the time of the block; in another thread than the main one they stay as they are.
+
+    Args:
+        heard: called with the first one.
+    """
     wish = Wish()
     if threading.current_thread() is not threading.main_thread():
         yield wish
@@ -35,8 +44,7 @@ def wishes() -> Iterator[Wish]:
     def note(number: int, frame: FrameType | None) -> None:
         wish.signal = signal.Signals(number)
         _restore(before)
-        print(f"{wish.signal.name}: this step is finished and a checkpoint written; again to end at once",
-              file=sys.stderr, flush=True)  # fmt: skip
+        heard(wish.signal)
 
     before.update({number: signal.signal(number, note) for number in SIGNALS})
     try:

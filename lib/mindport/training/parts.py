@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +17,18 @@ from mindport.config import ModelConfig
 from mindport.errors import FileError
 from mindport.files import read_json, sha256
 from mindport.results import plain
-from mindport.training.checkpoint import About, Checkpoints, Run, Saved, check_belongs, check_course, read_record
+from mindport.training.checkpoint import (
+    About,
+    Checkpoints,
+    Run,
+    Saved,
+    Share,
+    check_belongs,
+    check_course,
+    read_record,
+)  # fmt: skip
 from mindport.training.checkpoint.checkpoints import BEST
+from mindport.training.collective import after_first, gather, total, wait
 from mindport.training.config import TrainConfig, check_model
 from mindport.training.data import Batch, Batches, Position
 from mindport.training.estimate import estimate
@@ -43,6 +54,7 @@ from mindport.training.text import open_text
 if TYPE_CHECKING:
     from mindport.model import GPT
     from mindport.model.precision import Precision
+    from mindport.model.ranks import Ranks
     from mindport.training.stepper import Stepper
 
 
@@ -54,8 +66,8 @@ class Parts:
         stepper: around the model.
         batches: the text to learn from, endless.
         position: in it, of the first batch that no finished step has taken.
-        held_out: the text that is measured.
-        checkpoints, monitor: of the run.
+        held_out: the text that is measured, by all replicas together.
+        checkpoints, monitor: of the run; on other ranks than the first the monitor tells nobody.
         sampler: of the prompts; None without samples.
         meter: of all steps of this process.
         about: what every checkpoint says, but for the position.
@@ -78,22 +90,6 @@ class Parts:
     measured: Evaluation | None = None
 
 
-class Arrays(Mapping[str, np.ndarray]):
-    """Parameters as arrays, each fetched from the device when it is asked for."""
-
-    def __init__(self, parameters: Mapping[str, Any]) -> None:
-        self._parameters = parameters
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self._parameters[name].asnumpy()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-
 def say_aloud(text: str) -> None:
     """To whoever looks on; stdout is for the answer."""
     print(text, file=sys.stderr, flush=True)
@@ -105,10 +101,12 @@ def say_nothing(text: str) -> None:
 
 @contextlib.contextmanager
 def assemble(
-    config: TrainConfig, directory: RunDirectory, sinks: Sequence[Sink] = (), *, resume: bool = False,
+    config: TrainConfig, directory: RunDirectory, sinks: Sequence[Sink] = (), *, ranks: Ranks, resume: bool = False,
     quiet: bool = False,
 ) -> Iterator[Parts]:  # fmt: skip
     """Everything, in order: what is cheap and may be wrong comes first; closed after the block.
+
+    Of several ranks the first makes the files: the others wait until it has, and then find them made.
 
     Raises:
         MindPortError: something does not fit.
@@ -116,29 +114,36 @@ def assemble(
     from mindport.model.execution import execution
 
     check_model(config, described_model(config)[1], config.out)
+    quiet = quiet or not ranks.is_first
     precision, say = _precision(config), say_nothing if quiet else say_aloud
     with contextlib.ExitStack() as stack:
         stack.enter_context(execution(config.mode))
-        if resume:
-            _check_course(directory, config)
-        text = open_text(config)
-        start = start_model(config, directory.model, say)
-        checkpoints = stack.enter_context(_checkpoints(config, directory, start))
+        with after_first(ranks):
+            if resume:
+                _check_course(directory, config)
+            text = open_text(config)
+            start = start_model(config, directory.model, say)
+        checkpoints = stack.enter_context(_checkpoints(config, directory, start, ranks))
         about = About(plain(config), text.digest, sha256(start.tokenizer), {}, _device())
-        saved, warnings = _resumed(checkpoints, config, start, about, say) if resume else (None, ())
-        step, position = (saved.step, saved.about.position) if saved else (0, Position())
-        warnings += _lost(directory.metrics, step, say)
-        _say_what_it_takes(config, start.config, step, say)
-        stepper = _stepper(config, start, saved, precision)
+        with after_first(ranks):
+            saved, warnings = _resumed(checkpoints, config, start, about, say) if resume else (None, ())
+            step, position = (saved.step, saved.about.position) if saved else (0, Position())
+            warnings += _lost(directory.metrics, step, say)
+            files = _files(config, directory, step) if ranks.is_first else []
+        speed = _speed(ranks)
+        _say_what_it_takes(config, start.config, config.steps - step, speed, say)
+        stepper = _stepper(config, start, saved, precision, ranks)
         sampler = _sampler(config, stepper.model, start.tokenizer)
-        if not quiet:
-            sinks = (terminal(config.steps, step=step), *sinks)
-        monitor, measured = _monitor(config, directory, start.config, step, sinks)
-        batches = text.batches("train", config.batch.rows, seed=config.seed, position=position)
+        shown = [] if quiet else [terminal(config.steps, step=step)]
+        meters = [Meter(start.config, speed, functools.partial(total, ranks, axis="all")) for _ in range(2)]
+        told = (*files, *shown, *sinks) if ranks.is_first else ()
+        monitor, measured = _monitor(config, directory, start.config, meters[0], told)
+        batches = text.batches("train", config.batch.rows, seed=config.seed, position=position, rank=ranks.dp_rank,
+                               ranks=ranks.dp)  # fmt: skip
         yield Parts(
             stepper=stepper, batches=batches, position=batches.position, checkpoints=checkpoints,
-            held_out=tuple(text.rows("held_out", config.batch.rows, limit=config.monitor.evaluate_rows)),
-            monitor=stack.enter_context(monitor), sampler=sampler, meter=Meter(start.config, peak()), about=about,
+            held_out=tuple(text.rows("held_out", config.batch.rows // ranks.dp, limit=config.monitor.evaluate_rows)),
+            monitor=stack.enter_context(monitor), sampler=sampler, meter=meters[1], about=about,
             step=step, warnings=warnings, measured=measured,
         )  # fmt: skip
 
@@ -155,16 +160,34 @@ def peak() -> float | None:
     return machine_peak()
 
 
+def _speed(ranks: Ranks) -> float | None:
+    """Of all ranks, each measured while the others are: on one machine they share its cores and its memory."""
+    wait(ranks)
+    mine = peak()
+    return None if mine is None else total(ranks, [mine], "all")[0]
+
+
 def _device() -> str:
     import mindspore as ms
 
     return ms.get_context("device_target")
 
 
-def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel) -> Checkpoints:
-    told = config.checkpoints
+def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel, ranks: Ranks) -> Checkpoints:
+    told, share = config.checkpoints, None
+    word = gather(ranks, np.frombuffer(secrets.token_bytes(8), np.uint8))[0].tobytes().hex()  # the first rank's
+    if told.sharded or not ranks.is_first:
+        from mindport.model.split import part
+
+        share = Share(ranks.rank, ranks.dp, ranks.tp, lambda name: part(name, start.config, ranks), word)
     return Checkpoints(directory.checkpoints, start.directory, keep=told.keep, best=told.best,
-                       asynchronous=told.asynchronous)  # fmt: skip
+                       asynchronous=told.asynchronous, share=share)  # fmt: skip
+
+
+def _files(config: TrainConfig, directory: RunDirectory, step: int) -> list[Sink]:
+    """What the run leaves of its events."""
+    tensorboard = [TensorBoard(directory.tensorboard, step)] if config.monitor.tensorboard else []
+    return [JsonLines(directory.metrics, step), *tensorboard]
 
 
 def _check_course(directory: RunDirectory, config: TrainConfig) -> None:
@@ -210,9 +233,9 @@ def _newest(checkpoints: Checkpoints, say: Say) -> Saved | None:
     return saved
 
 
-def _say_what_it_takes(config: TrainConfig, model: ModelConfig, step: int, say: Say) -> None:
+def _say_what_it_takes(config: TrainConfig, model: ModelConfig, steps: int, speed: float | None, say: Say) -> None:
     takes = estimate(config, model)
-    for line in (takes.text(), takes.time(config.steps - step, peak())):
+    for line in (takes.text(), takes.time(steps, speed)):
         if line:
             say(line)
 
@@ -223,27 +246,34 @@ def _precision(config: TrainConfig) -> Precision:
     return Precision(config.precision.level, config.precision.dtype)
 
 
-def _stepper(config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision) -> Stepper:
+def _stepper(
+    config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision, ranks: Ranks
+) -> Stepper:  # fmt: skip
+    from mindport.model.split import part
     from mindport.training.stepper import Stepper
 
-    stepper = Stepper(_model(config, start, saved, precision), config)
+    stepper = Stepper(_model(config, start, saved, precision, ranks), config)
     if saved:
-        stepper.restore({name: saved.state[name] for name in saved.state}, step=saved.step)
+        mine = {name: saved.share(name, lambda weight: part(weight, start.config, ranks)) for name in saved.state}
+        stepper.restore(mine, step=saved.step)
     return stepper
 
 
-def _model(config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision) -> GPT:
+def _model(
+    config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision, ranks: Ranks
+) -> GPT:  # fmt: skip
     """The model with the weights that the next step finds: they are there from birth, nothing is overwritten."""
     from mindport.model import GPT, load_model
     from mindport.model.dropout import with_dropout
+    from mindport.model.load import source_of
     from mindport.model.parameters import fresh
 
-    if saved or config.start == "pretrained":
-        model = load_model(saved.path if saved else start.directory, precision=precision, dropout=config.dropout,
-                           seed=config.seed)  # fmt: skip
+    if saved is None and config.start == "pretrained":
+        model = load_model(start.directory, precision=precision, dropout=config.dropout, seed=config.seed, ranks=ranks)
     else:
-        shape = with_dropout(start.config, config.dropout)
-        model = GPT(shape, fresh(shape, config.seed), precision=precision, seed=config.seed)
+        shape = with_dropout(saved.model if saved else start.config, config.dropout)
+        source = source_of(saved.weights, shape) if saved else fresh(shape, config.seed)
+        model = GPT(shape, source, precision=precision, seed=config.seed, ranks=ranks)
     if config.recompute:
         model.recompute_blocks()
     return model
@@ -255,11 +285,9 @@ def _sampler(config: TrainConfig, model: GPT, tokenizer: Path) -> Sampler | None
 
 
 def _monitor(
-    config: TrainConfig, directory: RunDirectory, model: ModelConfig, step: int, sinks: Sequence[Sink]
+    config: TrainConfig, directory: RunDirectory, model: ModelConfig, meter: Meter, sinks: Sequence[Sink]
 ) -> tuple[Monitor, Evaluation | None]:
     """The monitor, which remembers the steps that the run goes on after; and the last measurement of then."""
-    files: list[Sink] = [JsonLines(directory.metrics, step)]
-    files += [TensorBoard(directory.tensorboard, step)] if config.monitor.tensorboard else []
     scaled = config.precision.level != "O0" and config.precision.dtype == "float16"
     watch = Watch(Plan(config.start, model.vocab_size, config.steps, config.schedule.warmup, loss_scale=scaled))
     measured = None
@@ -269,4 +297,4 @@ def _monitor(
         elif isinstance(event, Evaluation):
             watch.history.evaluate(event)
             measured = event
-    return Monitor((*files, *sinks), Meter(model, peak()), watch, every=config.monitor.every), measured
+    return Monitor(sinks, meter, watch, every=config.monitor.every), measured

@@ -8,6 +8,7 @@ out/
     metrics.jsonl    every step, measurement, sample and alarm
     tensorboard/     the same for TensorBoard
     checkpoints/     step-00000100/, …: each a MindPort directory
+    ranks/           where several processes train: what each of them printed, launch by launch
     report.json      what came of it
     beside.json      the same training in torch, and how far the two are apart
 """
@@ -22,7 +23,7 @@ from mindport.errors import FileError, UsageError, some
 from mindport.files import locked
 
 MARK = ".mindport-run"
-BEFORE = ("model", "data")  # there before the first step, `mindport prepare` may have left them
+BEFORE = ("model", "data", "ranks")  # may be there before the first step
 RUN = ("config.yaml", "metrics.jsonl", "tensorboard", "checkpoints", "report.json", "beside.json")
 
 
@@ -34,6 +35,7 @@ class RunDirectory:
         self.config, self.metrics = self.path / "config.yaml", self.path / "metrics.jsonl"
         self.tensorboard, self.checkpoints = self.path / "tensorboard", self.path / "checkpoints"
         self.model, self.data = self.path / "model", self.path / "data"
+        self.ranks = self.path / "ranks"
         self.report, self.beside = self.path / "report.json", self.path / "beside.json"
 
     def has_run(self) -> bool:

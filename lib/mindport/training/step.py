@@ -40,7 +40,7 @@ class TrainStep(nn.Cell):
     ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)  # parameters keep their names
         _check(model, optimizer)
-        self.loss, self.optimizer, self.schedule, self.clip = loss, optimizer, schedule, ClipNorm(max_norm)
+        self.loss, self.optimizer, self.schedule, self.clip = loss, optimizer, schedule, _clip(model, optimizer, max_norm)
         self.scaling, self.counter = scaling, counter
         self.is_finite, self.where, self.nan = ops.isfinite, ops.where, Tensor(math.nan, ms.float32)
         self.loss_and_gradients = self.differentiated(loss if scaling is None else Objective(loss, scaling))
@@ -84,6 +84,13 @@ class TrainStep(nn.Cell):
         if self.scaling is None:
             return weight
         return self.scaling.value * 1.0 if weight is None else self.scaling.value * weight
+
+
+def _clip(model: nn.Cell, optimizer: AdamW, max_norm: float | None) -> ClipNorm:
+    """The norm over all ranks that share the weights, where the model says that there are some."""
+    split = getattr(model, "split", {})
+    parts = [weight.name in split for weight in optimizer.weights] if split else []
+    return ClipNorm(max_norm, parts, model.ranks.tp_group if split else "")
 
 
 def _check(model: nn.Cell, optimizer: AdamW) -> None:

@@ -13,7 +13,6 @@ from mindspore import Parameter, Tensor, nn
 from mindport.errors import UsageError
 from mindport.model import GPT, NextTokenLoss
 from mindport.model.execution import execution
-from mindport.model.ranks import ALONE, Ranks
 from mindport.training import build
 from mindport.training.accumulate import AccumulatedStep
 from mindport.training.collective import total
@@ -41,7 +40,6 @@ class Stepper:
     Args:
         model: what is trained, or this process's share of it.
         config: of the training.
-        ranks: which process this is.
 
     Attributes:
         taken: steps so far, skipped ones included.
@@ -51,9 +49,9 @@ class Stepper:
         UsageError: the configuration makes no optimizer or schedule.
     """
 
-    def __init__(self, model: GPT, config: TrainConfig, ranks: Ranks = ALONE) -> None:
-        self.model, self.config, self.ranks, self.taken = model, config, ranks, 0
-        self.rows, self.lengths = config.batch.rows // ranks.dp, _lengths(config)
+    def __init__(self, model: GPT, config: TrainConfig) -> None:
+        self.model, self.config, self.ranks, self.taken = model, config, model.ranks, 0
+        self.rows, self.lengths = config.batch.rows // self.ranks.dp, _lengths(config)
         self.optimizer = build.optimizer(model.trainable_params(), config.optimizer)
         self.scaling, self.counter = build.loss_scale(config.precision), model.counter
         self.one = TrainStep(
@@ -83,7 +81,7 @@ class Stepper:
             self.model.set_train()
         began, before, scale = time.perf_counter(), self.compiles.total, self.loss_scale
         some = [batch for batch in batches if batch.counted]
-        with execution(self.config.mode), self.compiles.watch([("move",), *(("step", b.ids.shape) for b in some)]):
+        with execution(self.config.mode), self.compiles.watch([("step", b.ids.shape) for b in some] or ["nothing"]):
             counted = int(total(self.ranks, [sum(batch.counted for batch in some)])[0])
             loss, norm, lr = self._learn(some) if counted else NOTHING
         self.taken += 1

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from signal import Signals
 from typing import Any
 
+from mindport.errors import FileError
+from mindport.files import read_json
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
-from mindport.training.monitor.events import Alarm, Evaluation, Event, Pace
+from mindport.training.monitor import Alarm, Evaluation, Event, Pace, event_of
 from mindport.training.step_record import StepRecord
 
 LAST = 10  # steps that the last loss is the mean of, or as many as there are
@@ -180,3 +182,45 @@ def figures_of(events: Sequence[Event]) -> dict[str, Any]:
         "compiled": sum(record.compiled for record in compiling),
         "compile_seconds": sum(record.seconds for record in compiling),
     }
+
+
+def read_report(path: Path) -> TrainReport:
+    """The report that a training left: what another process of it, or an earlier one, answered.
+
+    Raises:
+        FileError: it is missing, or no such report.
+    """
+    told = read_json(path)
+    try:
+        return TrainReport(**{f.name: _READERS.get(f.name, _same)(told[f.name]) for f in fields(TrainReport)})
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileError("this is no report of a training", where=path, got=f"{type(error).__name__}: {error}",
+                        do="train again, or resume: the report comes last") from None  # fmt: skip
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _all(read: Callable[[Any], Any]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    return lambda values: tuple(map(read, values))
+
+
+def _unless_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
+
+
+def _event(kind: type) -> Callable[[dict[str, Any]], Any]:
+    return lambda value: event_of(kind, value)
+
+
+def _point(value: list[Any]) -> Point:
+    step, loss, norm, lr = value
+    return step, float(loss), float(norm), float(lr)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {  # of what is not in JSON as it is here
+    "out": Path, "checkpoints": _all(Path), "best": _unless_none(Path), "signal": _unless_none(Signals),
+    "curve": _all(_point), "held_out": _all(_event(Evaluation)), "alarms": _all(_event(Alarm)),
+    "pace": _unless_none(_event(Pace)), "warnings": tuple, "stalled": float, "compile_seconds": float,
+}  # fmt: skip

@@ -2,6 +2,8 @@
 
 python saver.py kill ROOT SOURCE       saves for ever, says each step that is on the disk
 python saver.py events ROOT SOURCE     is killed before every change of the disk in turn, in forks of itself
+python saver.py shards ROOT SOURCE     the same, of two processes that write one checkpoint (played by two threads)
+python saver.py late ROOT SOURCE       the same of a writer that seals when all is in its place, which must not pass
 python saver.py {exit,interrupt,full} ROOT SOURCE    ends while the thread is still writing
 """
 
@@ -17,10 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from mindport.training.checkpoint import Checkpoints, Snapshot
+from mindport.training.checkpoint import Checkpoints, Snapshot, write_share
+from mindport.training.checkpoint.record import Record, write_record
+from tests.training.checkpoint.ranks import ranks, shares
+from tests.training.checkpoint.ranks import save as save_all
 from tests.training.checkpoint.runs import snapshot
 
 OPERATIONS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod"}
+Save = Callable[[Path, Path, Snapshot], None]
 CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -38,12 +44,11 @@ def kill(root: Path, source: Path) -> None:
             say(step)
 
 
-def events(root: Path, source: Path) -> None:
+def events(root: Path, source: Path, save: Save) -> None:
     """For n = 0, 1, …: kill a save before its n-th change of the disk, then look at what is left; until one ends."""
     os.fsync = lambda _: None  # slow, and a killed process loses nothing that the system has
     made = snapshot(source, 1, state={"adam.step": np.array(1)})
-    with Checkpoints(root, source, keep=1, asynchronous=False) as checkpoints:
-        checkpoints.save(made, loss=1.0)
+    save(root, source, made)
     step, number, reached = 1, 0, []
     while True:
         one = Snapshot(step + 1, made.weights, made.state, made.about)
@@ -52,6 +57,7 @@ def events(root: Path, source: Path) -> None:
             names = sorted(path.name for path in root.iterdir())
             found = checkpoints.newest()
         assert found.step in (step, step + 1), (number, found.step)
+        assert not checkpoints.refused, (number, checkpoints.refused)
         assert all(name.startswith("step-") or name == "best.json" for name in names), (number, names)
         assert f'"step": {found.step},' in (root / "best.json").read_text(), number
         reached.append(found.step - step)
@@ -62,9 +68,26 @@ def events(root: Path, source: Path) -> None:
     say(number)
 
 
-def save(root: Path, source: Path, one: Snapshot) -> None:
+def save_whole(root: Path, source: Path, one: Snapshot) -> None:
     with Checkpoints(root, source, keep=1, asynchronous=False) as checkpoints:
         checkpoints.save(one, loss=1 / one.step)
+
+
+def save_shares(root: Path, source: Path, one: Snapshot) -> None:
+    told = shares(1, 2)
+    with ranks(root, source, told, keep=1) as every:
+        save_all(every, told, one, 1 / one.step)
+
+
+def save_sealed_late(root: Path, source: Path, one: Snapshot) -> None:
+    """The control: the shares have the checkpoint's name before its record is there."""
+
+    def write_late(whole: Path, record: Record) -> None:
+        path = whole.rename(root / f"step-{one.step:08d}")
+        write_record(path, record)
+
+    write_share.write_record, write_share.put_in_place = write_late, lambda *_: None
+    save_shares(root, source, one)
 
 
 def killed_at(number: int, work: Callable[[], None]) -> bool:
@@ -109,7 +132,10 @@ def say(what: object) -> None:
 
 if __name__ == "__main__":
     how, root, source = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    if how in ("kill", "events"):
-        {"kill": kill, "events": events}[how](root, source)
+    saves = {"events": save_whole, "shards": save_shares, "late": save_sealed_late}
+    if how in saves:
+        events(root, source, saves[how])
+    elif how == "kill":
+        kill(root, source)
     else:
         end(root, source, how)

@@ -42,11 +42,17 @@ def test_killed_again_and_again_while_it_saves(source: Path, tmp_path: Path) -> 
     assert before > KILLS  # it did go on each time
 
 
-def test_killed_before_every_change_of_the_disk(source: Path, tmp_path: Path) -> None:
-    process = saver("events", tmp_path / "checkpoints", source)
+@pytest.mark.parametrize("how", ["events", "shards"])
+def test_killed_before_every_change_of_the_disk(source: Path, tmp_path: Path, how: str) -> None:
+    process = saver(how, tmp_path / "checkpoints", source)
     said, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     assert int(said) > 40  # each of them the first that did not happen
+
+
+def test_a_writer_that_seals_late_does_not_pass(source: Path, tmp_path: Path) -> None:
+    _, error = saver("late", tmp_path / "checkpoints", source).communicate(timeout=300)
+    assert "has no training.json" in error and "AssertionError" in error, error
 
 
 @pytest.mark.parametrize(("how", "code"), [("exit", 3), ("interrupt", -2)])

@@ -12,7 +12,7 @@ from mindport import errors
 from mindport.errors import MindPortError, UsageError
 from mindport.parallel.launch import records
 from mindport.parallel.launch.folder import claim
-from mindport.parallel.launch.job import GRACE, JOIN, Job, _print, run
+from mindport.parallel.launch.job import GRACE, JOIN, Job, run, show
 from mindport.parallel.launch.report import LaunchReport
 
 
@@ -58,7 +58,7 @@ def call(
     temporary = log_dir is None
     folder = claim(Path(tempfile.mkdtemp(prefix="mindport-launch-")) if log_dir is None else Path(log_dir))
     report = run(Job(function, dict(arguments or {}), workers, folder, timeout, join_timeout, grace, environ or {},
-                     say or _print))  # fmt: skip
+                     say or show))  # fmt: skip
     if not report.ok:
         raise _reason(report)
     results = [said.result for rank in range(workers) if (said := records.read(folder, rank, records.Said))]

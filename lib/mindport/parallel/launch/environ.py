@@ -51,10 +51,10 @@ def job_environment(
 
 def _folder_of_python(folder: Path, python: str) -> str:
     """A folder in which `python` is this interpreter; some have it under another name only."""
-    here = os.path.dirname(python)
-    found = shutil.which("python", path=here)
-    if found and os.path.samefile(found, python):
-        return here
+    here = Path(python).parent
+    found = shutil.which("python", path=str(here))
+    if found and Path(found).samefile(python):
+        return str(here)
     script = write_text(folder / "bin" / "python", f'#!/bin/sh\nexec "{python}" "$@"\n')
     script.chmod(0o755)
     return str(script.parent)

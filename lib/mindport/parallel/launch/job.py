@@ -20,7 +20,6 @@ from mindport.parallel.launch.environ import TOKEN, job_environment
 from mindport.parallel.launch.folder import claim
 from mindport.parallel.launch.judge import Facts, first_failure, hints, rank_ends
 from mindport.parallel.launch.ports import HOST, Lease, lease
-from mindport.parallel.launch.preflight import check
 from mindport.parallel.launch.process_table import end_all, with_token
 from mindport.parallel.launch.report import LaunchReport
 from mindport.parallel.launch.watch import Watch
@@ -64,7 +63,7 @@ class Job:
     def order(self) -> dict[str, Any]:
         """What the ranks read."""
         if isinstance(self.arguments, Mapping):
-            return {"function": self.what, "arguments": dict(self.arguments), "path": [os.getcwd(), *sys.path]}
+            return {"function": self.what, "arguments": dict(self.arguments), "path": [str(Path.cwd()), *sys.path]}
         return {"function": "", "script": self.what, "arguments": list(self.arguments)}
 
 
@@ -100,12 +99,16 @@ def launch(
         raise UsageError("there is no such script", where=path, do="name a Python file")
     folder = claim(Path("runs", "launch") if log_dir is None else Path(log_dir))
     return run(Job(str(path), [str(word) for word in arguments], workers, folder, timeout, join_timeout, grace,
-                   environ or {}, say or _print))  # fmt: skip
+                   environ or {}, say or show))  # fmt: skip
 
 
 def run(job: Job) -> LaunchReport:
     """Run a job to its end; see `launch`."""
-    for warning in check(job.workers):
+    from mindport.parallel.launch.preflight import preflight  # not for the ranks, which import this package as well
+
+    before = preflight(job.workers)
+    before.require()
+    for warning in before.warnings():
         job.say(f"warning: {warning}")
     write_json(job.folder / records.JOB, job.order())
     (job.folder / records.FOLDER).mkdir(exist_ok=True)
@@ -197,5 +200,6 @@ def _keeper(job: Job, port: Lease) -> Iterator[subprocess.Popen[bytes]]:
         keeper.wait()
 
 
-def _print(line: str) -> None:
+def show(line: str) -> None:
+    """Print a line at once."""
     print(line, flush=True)

@@ -86,9 +86,8 @@ def _state(facts: Facts, first: Facts | None, stopped: str) -> str:
     if facts.is_well:
         return "ended well"
     if first is not None and facts is not first:
-        return (
-            f"{_failure(facts)}, after rank {first.rank}" if facts.failed_at else f"ended, as rank {first.rank} failed"
-        )
+        failed = facts.failed_at is not None
+        return f"{_failure(facts)}, after rank {first.rank}" if failed else f"ended, as rank {first.rank} failed"
     if facts.failed_at:
         return _failure(facts)
     if facts.started is None:
@@ -98,11 +97,7 @@ def _state(facts: Facts, first: Facts | None, stopped: str) -> str:
 
 def _failure(facts: Facts) -> str:
     if facts.said is not None and facts.said.code:
-        return (
-            "raised"
-            if facts.said.traceback and not facts.said.error.startswith("SystemExit")
-            else f"exit code {facts.said.code}"
-        )
+        return f"exit code {facts.said.code}" if facts.said.error.startswith("SystemExit") else "raised"
     if facts.ended is None:
         return "killed, with the process that waited for it"
     how = ending(facts.ended.code)
@@ -116,8 +111,6 @@ def hints(facts: Sequence[Facts]) -> tuple[str, ...]:
     first = first_failure(facts)
     if first is None or first.failed_at is None:
         return ()
-    early = [rank for rank in facts if rank.is_well and rank.ended and first.failed_at - rank.ended.at > EARLY]
-    return tuple(
-        f"rank {rank.rank} had ended with exit code 0, {first.failed_at - rank.ended.at:.0f} s before: whoever waited for "
-        "it in a collective could not go on" for rank in early if rank.ended
-    )  # fmt: skip
+    before = {rank.rank: first.failed_at - rank.ended.at for rank in facts if rank.is_well and rank.ended}
+    return tuple(f"rank {rank} had ended with exit code 0, {seconds:.0f} s before: in a collective the others then "
+                 "wait in vain" for rank, seconds in before.items() if seconds > EARLY)  # fmt: skip

@@ -72,7 +72,7 @@ def end_all(which: Callable[[], list[int]]) -> list[int]:
 
 
 def _all() -> Iterator[int]:
-    return (int(name) for name in os.listdir(PROC) if name.isdigit())
+    return (int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit())
 
 
 def _status(pid: int) -> tuple[str, int]:

@@ -93,12 +93,8 @@ class LaunchReport(Result):
         return (Table("ranks", ("rank", "how it ended", "seconds", "peak MiB", "last line"), rows),)
 
     def text(self, limit: int | None = None) -> str:
-        parts = [
-            self.headline(),
-            *([] if self.ok else [self.evidence()]),
-            *(table.text(limit) for table in self.tables()),
-        ]
-        return "\n\n".join(filter(None, parts))
+        evidence = "" if self.ok else self.evidence()
+        return "\n\n".join(filter(None, (self.headline(), evidence, *(table.text(limit) for table in self.tables()))))
 
     def _repr_html_(self) -> str:
         shown = "" if self.ok else f"<pre>{html.escape(self.evidence())}</pre>"

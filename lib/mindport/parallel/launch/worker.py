@@ -1,8 +1,8 @@
 """The script that msrun starts: as the scheduler it serves, as a worker it runs the user's script.
 
-A worker forks. The child becomes the rank; the parent, which imports no framework, waits and writes down how it ended:
-msrun would keep that to itself. After a failure the parent stays until it is ended, since msrun kills the other ranks at
-once when one ends with a code other than 0, and they are given a moment to say what they met.
+A worker forks. The child becomes the rank; the parent, which imports no framework, waits and writes down how it ended,
+which msrun would keep to itself. After a failure the parent stays until it is ended: when one ends with a code other
+than 0, msrun kills the other ranks at once, and they are to have a moment to say what they met.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _wait(folder: Path, rank: int, pid: int) -> NoReturn:
 
 def _be_rank(folder: Path, rank: int, keeper: int) -> NoReturn:
     """Run the job's script, or call its function, and write down what came of it."""
-    stack = open(records.stack_path(folder, rank), "w", encoding="utf-8")  # noqa: SIM115: open as long as the process
+    stack = open(records.stack_path(folder, rank), "w", encoding="utf-8")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +87,24 @@ class Pieces(Mapping[str, np.ndarray]):
 
     def _read(self, file: str, name: str, box: Box) -> np.ndarray:
         return read_part(self.directory / file, self._headers[file], name, box)
+
+
+class OnDisk:
+    """An array that stays where it lies; `x[part]` reads that part alone.
+
+    Attributes:
+        shape: of the whole.
+    """
+
+    def __init__(self, pieces: Pieces, name: str) -> None:
+        self._pieces, self._name = pieces, name
+        self.shape = pieces.held[name].shape
+
+    def __getitem__(self, part: Box) -> np.ndarray:
+        return self._pieces.part(self._name, part)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self._pieces[self._name], dtype)
 
 
 def open_files(directory: Path, files: Iterable[str]) -> Pieces:

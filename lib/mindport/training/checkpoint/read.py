@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from mindport.config import ModelConfig, schema
+from mindport.config import ModelConfig, schema, split
 from mindport.errors import FileError, MappingError, some
 from mindport.files import sha256
 from mindport.training.checkpoint import boxes
 from mindport.training.checkpoint.boxes import Box
-from mindport.training.checkpoint.pieces import Held, Pieces, open_files
+from mindport.training.checkpoint.pieces import Held, OnDisk, Pieces, open_files
 from mindport.training.checkpoint.record import NAME, Record, read_record
 from mindport.training.checkpoint.shares import cut
 from mindport.training.checkpoint.snapshot import About
@@ -72,15 +72,18 @@ class Saved:
         """
         return (self.weights if name in self.weights else self.state).part(name, part)
 
-    def share(self, name: str, part: Callable[[str], Box]) -> np.ndarray:
+    def share(self, name: str, ranks: split.Share) -> np.ndarray:
         """What one process of a training needs of an array, whatever the layout that wrote it.
 
         Args:
             name: of a weight, or of an array of the state, which is cut as its weight is.
-            part: a weight's name → which part of it the process holds.
+            ranks: which process.
         """
-        found = cut(name, schema.shapes(self.model), part)
-        return self.part(name, () if found is None else found[1])
+        return self.part(name, cut(name, self.model, ranks) or ())
+
+    def source(self, name: str, shape: tuple[int, ...]) -> OnDisk:
+        """Where a model's parameters come from, each read when its parameter is made, and no more than its part."""
+        return OnDisk(self.weights, name)
 
 
 def read_checkpoint(path: Path | str) -> Saved:

@@ -6,12 +6,12 @@ first process alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
-from mindport.config import ModelConfig, schema
+from mindport.config import ModelConfig, schema, split
 from mindport.errors import UsageError, some
 from mindport.training.checkpoint import boxes
 from mindport.training.checkpoint.arrays import check_names, copied, take_state
@@ -21,7 +21,6 @@ from mindport.training.checkpoint.record import as_json, measured
 from mindport.training.checkpoint.snapshot import Snapshot
 from mindport.training.checkpoint.write import Taken
 from mindport.weights.dtypes import code_of
-from mindport.weights.layouts import Shape
 from mindport.weights.store import SHARD
 
 MEANS = ("adam.m.", "adam.v.")  # of a weight each, and cut as it is
@@ -36,7 +35,6 @@ class Share:
         rank: of this process; tp is the faster axis.
         dp: replicas.
         tp: processes that share the weights of a replica.
-        part: a weight's name → which part of it this process holds.
         job: a word that is the same in all processes of this training and in no other's, so that one which outlived
             its training writes nowhere.
         patience: seconds that the first process waits for the others when it has written its own.
@@ -45,7 +43,6 @@ class Share:
     rank: int
     dp: int
     tp: int
-    part: Callable[[str], Box]
     job: str
     patience: float = PATIENCE
 
@@ -53,6 +50,11 @@ class Share:
     def size(self) -> int:
         """All processes."""
         return self.dp * self.tp
+
+    @property
+    def tp_rank(self) -> int:
+        """Which share of the weights this process holds."""
+        return self.rank % self.tp
 
     @property
     def is_first(self) -> bool:
@@ -74,20 +76,20 @@ def weight_of(name: str) -> str:
     return name.removeprefix(prefix)
 
 
-def cut(name: str, shapes: Mapping[str, Shape], part: Callable[[str], Box]) -> tuple[Shape, Box] | None:
-    """The whole shape of an array of a training, and the part that a process has; None where each has all of it.
+def cut(name: str, model: ModelConfig, ranks: split.Share) -> Box | None:
+    """The part that a process has of an array of a training; None where each has all of it.
 
     Args:
         name: of a weight, or of an array of the state.
-        shapes: of the whole weights.
-        part: as `Share.part`.
+        model: whose weights these are.
+        ranks: which process.
     """
     weight = weight_of(name)
-    if weight not in shapes:
-        return None
-    shape = shapes[weight]
-    box = boxes.boxed(part(weight), shape)
-    return None if box == boxes.whole(shape) else (shape, box)
+    return split.part(weight, model, ranks) if weight in _axes(model, ranks.tp) else None
+
+
+_axes = functools.lru_cache(4)(split.axes)  # asked for each array
+_shapes = functools.lru_cache(4)(schema.shapes)
 
 
 def take_share(
@@ -98,25 +100,25 @@ def take_share(
     Raises:
         UsageError: the snapshot is not this model's share, or cannot be stored.
     """
-    shapes = schema.shapes(model)
+    shapes = _shapes(model)
     check_names(snapshot.weights, shapes)
     if both := sorted(shapes.keys() & snapshot.state.keys()):
         raise UsageError("arrays of the state have names of weights", got=some(both), expected="other names")
-    weights = {name: copied(snapshot.weights[name]) for name in shapes if _writes(share, name, shapes)}
-    state = take_state({name: snapshot.state[name] for name in snapshot.state if _writes(share, name, shapes)})
-    held = {name: _held(name, x, shapes, share) for name, x in {**weights, **state}.items()}
+    weights = {name: copied(snapshot.weights[name]) for name in shapes if _writes(share, name, model)}
+    state = take_state({name: snapshot.state[name] for name in snapshot.state if _writes(share, name, model)})
+    held = {name: _held(name, x, model, share) for name, x in {**weights, **state}.items()}
     if wrong := [f"{name} {x.dtype}" for name, x in weights.items() if x.dtype != np.float32]:
         raise UsageError("weights of the snapshot have another precision", got=some(wrong), expected="float32")
     return Taken(snapshot.step, measured(loss), weights, state, as_json(snapshot.about)), held
 
 
-def _writes(share: Share, name: str, shapes: Mapping[str, Shape]) -> bool:
-    return share.is_first or (share.rank < share.tp and cut(name, shapes, share.part) is not None)
+def _writes(share: Share, name: str, model: ModelConfig) -> bool:
+    return share.is_first or (share.rank < share.tp and cut(name, model, share) is not None)
 
 
-def _held(name: str, x: np.ndarray, shapes: Mapping[str, Shape], share: Share) -> Held:
-    uncut = shapes.get(weight_of(name), x.shape)
-    shape, box = cut(name, shapes, share.part) or (uncut, boxes.whole(uncut))
+def _held(name: str, x: np.ndarray, model: ModelConfig, share: Share) -> Held:
+    shape = _shapes(model).get(weight_of(name), x.shape)
+    box = cut(name, model, share) or boxes.whole(shape)
     if x.shape != boxes.shape_of(box):
         raise UsageError("an array of the snapshot is not this process's share", where=f"{name}, rank {share.rank}",
                          got=list(x.shape), expected=f"{list(boxes.shape_of(box))} of {list(shape)}")  # fmt: skip

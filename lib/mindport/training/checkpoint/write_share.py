@@ -61,15 +61,19 @@ class ShareWriter:
         """
         with write_errors(self.path), self.meeting:
             try:
-                self.meeting.tell(self._write_own(taken, held))
-                if self.share.is_first:
-                    self._seal(taken)
-                    self.meeting.end()
+                self._write_and_seal(taken, held)
             except BaseException as error:
                 self._own().unlink(missing_ok=True)  # makes room to say so on a full disk
                 self.meeting.refuse(error)
                 raise
             self._wait()
+
+    def _write_and_seal(self, taken: Taken, held: Mapping[str, Held]) -> None:
+        with write_errors(self.path):  # in words that the others are told
+            self.meeting.tell(self._write_own(taken, held))
+            if self.share.is_first:
+                self._seal(taken)
+                self.meeting.end()
 
     def _own(self) -> Path:
         return self.meeting.whole / self.share.file

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mindport.config import ModelConfig
+from mindport.config.constraints import tensor_parallel
 from mindport.errors import ConfigError
 from mindport.training.config.fields import within
 from mindport.training.config.train_config import DATASET_DICT, TrainConfig
@@ -24,6 +25,10 @@ def check(config: TrainConfig, where: str) -> None:
     _check_names(config, where)
     _check_buckets(config, where)
     _check_monitor(config, where)
+    if config.batch.rows % config.parallel.dp:
+        _refuse("the rows of a batch do not divide among the replicas", where, "batch.rows", got=config.batch.rows,
+                expected=f"a multiple of parallel.dp, {config.parallel.dp}",
+                do="each takes rows / dp of them; take more rows, or fewer replicas")  # fmt: skip
     if config.schedule.warmup >= config.steps:
         _refuse("the warm-up takes the whole run", where, "schedule.warmup",
                 got=f"{config.schedule.warmup} of {config.steps} steps", expected="fewer than `steps`")  # fmt: skip
@@ -33,8 +38,12 @@ def check_model(config: TrainConfig, model: ModelConfig, where: str) -> None:
     """Hold the configuration to the model.
 
     Raises:
-        ConfigError: the rows are longer than the model's context, or a sample would be.
+        ConfigError: the rows are longer than the model's context, or a sample would be; or processes cannot share it.
     """
+    rule = tensor_parallel(model, config.parallel.tp, whole_vocabulary=True)
+    if not rule.ok:
+        _refuse("the model cannot be shared by so many processes", where, "parallel.tp",
+                got=f"{config.parallel.tp}, with {rule.got}", expected=rule.expected, do=rule.do)  # fmt: skip
     context = model.max_position_embeddings
     if config.data.tokens > context:
         _refuse("rows are longer than the model's context", where, "data.tokens", got=config.data.tokens,

@@ -13,7 +13,7 @@ Nothing here imports MindSpore before it computes.
 from mindport.training.monitor.alarms import RULES, History, Plan, Watch, entropy
 from mindport.training.monitor.evaluate import evaluate, evaluating
 from mindport.training.monitor.events import Alarm, Evaluation, Event, Pace, Sample
-from mindport.training.monitor.json_lines import JsonLines, read_metrics
+from mindport.training.monitor.json_lines import JsonLines, event_of, read_metrics
 from mindport.training.monitor.meter import Meter, machine_peak
 from mindport.training.monitor.monitor import Monitor
 from mindport.training.monitor.samples import Sampler
@@ -24,5 +24,5 @@ from mindport.training.monitor.terminal import Bar, Lines, terminal
 __all__ = [
     "RULES", "Alarm", "Bar", "Evaluation", "Event", "History", "JsonLines", "Lines", "Meter", "Monitor", "Pace",
     "Plan", "Sample", "Sampler", "Sink", "TensorBoard", "Watch", "entropy", "evaluate", "evaluating",
-    "machine_peak", "read_metrics", "terminal",
+    "event_of", "machine_peak", "read_metrics", "terminal",
 ]  # fmt: skip

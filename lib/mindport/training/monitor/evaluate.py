@@ -5,39 +5,38 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mindport.errors import UsageError
-from mindport.model.ranks import ALONE, Ranks
-from mindport.training.collective import total
 from mindport.training.data.batch import Batch
 from mindport.training.monitor.events import Evaluation
 
 if TYPE_CHECKING:
     from mindspore import nn
 
+Total = Callable[[Sequence[float]], list[float]]  # numbers → the sums of what all processes have
 Loss = Callable[[Batch], tuple[float, int]]  # the mean over the tokens that count, and how many they are
 
 
-def evaluate(loss: Loss, batches: Sequence[Batch], *, step: int = 0, ranks: Ranks = ALONE) -> Evaluation:
+def evaluate(loss: Loss, batches: Iterable[Batch], *, step: int = 0, total: Total = list) -> Evaluation:
     """The mean loss over all tokens that count: each weighs the same, in whatever batch it stands.
 
     Args:
         loss: of a batch, without dropout, as `Stepper.loss` computes it.
         batches: of equal shape, or there is a graph to compile for each shape.
         step: after how many steps.
-        ranks: of n replicas each measures every n-th batch; all of them get the sum.
+        total: adds up over replicas of which each measures some of the batches.
 
     Raises:
         UsageError: no token counts.
     """
     began, here, tokens = time.perf_counter(), 0.0, 0
-    for batch in batches[ranks.dp_rank :: ranks.dp]:
+    for batch in batches:
         if batch.counted:  # a mean of nothing is NaN
             mean, counted = loss(batch)
             here, tokens = here + mean * counted, tokens + counted
-    summed, counted = total(ranks, (here, tokens))
+    summed, counted = total((here, tokens))
     tokens = int(counted)
     if not tokens:
         raise UsageError("no token of the held-out text counts", got="all labels −100, or no batches at all",

@@ -96,12 +96,20 @@ def _event(line: bytes, where: str) -> Event | None:
     """The event of a line; None of a torn one, which only the last can be, for it has no end."""
     try:
         fields = json.loads(line)
-        kind = KINDS[fields.pop("event")]
-        return kind(**{name: _value(kind, name, value) for name, value in fields.items()})
+        return event_of(KINDS[fields.pop("event")], fields)
     except (ValueError, TypeError, KeyError, AttributeError):
         if not line.endswith(b"\n"):
             return None
         raise FileError("a line of the metrics is no event", where=where, got=line[:80], do=DO) from None
+
+
+def event_of(kind: type, fields: dict[str, Any]) -> Any:
+    """The event of this kind out of JSON, as `plain` made it.
+
+    Raises:
+        ValueError, TypeError: it is none.
+    """
+    return kind(**{name: _value(kind, name, value) for name, value in fields.items()})
 
 
 def _value(kind: type, name: str, value: Any) -> Any:

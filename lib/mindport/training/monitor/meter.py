@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from mindport.config import ModelConfig
 from mindport.measure import memory
 from mindport.measure.flops import step_flops
-from mindport.model.ranks import ALONE, Ranks
-from mindport.training.collective import total
+from mindport.training.monitor.evaluate import Total
 from mindport.training.monitor.events import Pace
 from mindport.training.step_record import StepRecord
 
@@ -22,11 +21,11 @@ class Meter:
     Args:
         config: of the model, for its operations.
         peak: GFLOP/s that MFU is a share of, as `machine_peak()` measures it, of all ranks; None: no MFU.
-        ranks: whose memory is added up. All of them ask for the pace, at the same step.
+        total: adds up the memory of all ranks, each of which asks for the pace at the same step.
     """
 
-    def __init__(self, config: ModelConfig, peak: float | None, ranks: Ranks = ALONE) -> None:
-        self.config, self.peak, self.ranks = config, peak, ranks
+    def __init__(self, config: ModelConfig, peak: float | None, total: Total = list) -> None:
+        self.config, self.peak, self.total = config, peak, total
         self._begin()
 
     def add(self, record: StepRecord, shapes: Sequence[Shape]) -> None:
@@ -43,7 +42,7 @@ class Meter:
 
     def pace(self) -> Pace:
         """The mean since the last call; then it begins anew."""
-        resident, most, swapped = total(self.ranks, (memory.resident(), memory.peak(), memory.swapped()), "all")
+        resident, most, swapped = self.total((memory.resident(), memory.peak(), memory.swapped()))
         pace = Pace(
             step=self._step, steps=self._steps, seconds=self._seconds / self._steps if self._steps else None,
             tokens_per_second=self._rate(self._tokens), counted_per_second=self._rate(self._counted),

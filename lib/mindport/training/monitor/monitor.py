@@ -46,6 +46,10 @@ class Monitor:
         self._tell(evaluation)
         return self._ring(self.watch.evaluation(evaluation))
 
+    def notice(self, alarm: Alarm) -> list[Alarm]:
+        """An alarm of somebody else's."""
+        return self._ring([alarm])
+
     def samples(self, samples: Iterable[Sample]) -> None:
         """What the model writes."""
         for sample in samples:
