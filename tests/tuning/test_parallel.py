@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mindport.errors import BackendError
 from mindport.parallel.plan.sizes import sizes
-from mindport.tuning import parallel, shapes
+from mindport.tuning import parallel, ranks, shapes
 from mindport.tuning.links import MEBI, Link, Message, fit, predicted
 from mindport.tuning.parallel_case import ONE, SILENT, Parallel
 from mindport.tuning.registry import BENCHMARKS, bench
@@ -117,9 +117,9 @@ def test_it_is_launched_once_for_everybody(monkeypatch):
     assert BENCHMARKS["parallel"][1] is Parallel and result.ok and len(result.cases) == 1
     assert asked["workers"] == 2 and asked["threads"] == {ONE: 1, BOTH: 2} and asked["rounds"] == 2
     json.dumps({name: value for name, value in asked.items() if name != "timeout"})
-    from mindport.tuning import ranks
-
-    assert ranks.tensor_messages(ranks.Task(**asked["task"]))[:10] == [4 * 2 * 24 * 64] * 10
+    rows = 4 * JOB.batch * JOB.tokens
+    sent = ranks.tensor_messages(ranks.Task(**asked["task"]), 2)
+    assert sent == [rows * JOB.config.hidden_size] * 10 + [2 * rows, rows, rows, 4]
 
 
 @pytest.mark.parametrize("count", [1, 4])

@@ -147,20 +147,25 @@ def messages(job: Task, ranks: Ranks, sizes: Sequence[int], buckets: Sequence[fl
          "seconds": _median(lambda cell=cell: cell(gradients, scalars)[1][0], dp, calls)}
         for mebibytes, cell in zip(buckets, cells, strict=True)
     ]  # fmt: skip
-    sent = tensor_messages(job)
+    sent = tensor_messages(job, ranks.size)
     tensor = {"messages": len(sent), "bytes": sum(sent), "seconds": _median(_reduction(sent, tp), tp, calls)}
     return {"collectives": by_size, "buckets": by_bucket, "tensor": tensor}
 
 
-def tensor_messages(job: Task) -> list[int]:
+def tensor_messages(job: Task, processes: int) -> list[int]:
     """Bytes of what one step of tensor parallelism adds up, one message after the other.
 
-    Hidden states, four times a layer, once for the embedding, once before the head; of the loss, the largest logit of
-    each row, its sum and its label's; of the norm of the gradients a number.
+    Hidden states, four times a layer, once for the embedding, once before the head; of the loss, each rank's largest
+    logit of each row, then its sum and its label's; of the norm of the gradients a number.
     """
     rows = job.batch * job.tokens
     hidden = FLOAT * rows * job.model.hidden_size
-    return [hidden] * (4 * job.model.num_hidden_layers + 2) + [FLOAT * rows] * 3 + [FLOAT]
+    return [hidden] * (4 * job.model.num_hidden_layers + 2) + [
+        FLOAT * rows * processes,
+        FLOAT * rows,
+        FLOAT * rows,
+        FLOAT,
+    ]
 
 
 class Reductions(nn.Cell):
