@@ -49,8 +49,9 @@ def export(options: argparse.Namespace) -> Result:
     from mindport import mindformers
 
     data = {} if options.data is None else {"data": options.data}
-    recipe = mindformers.Recipe(seq_length=options.seq_length, recompute=options.recompute, **data)
-    return mindformers.export(options.directory, options.yaml, options.layout, options.schema, recipe)
+    recipe = mindformers.Recipe(seq_length=options.seq_length, **data)
+    layout = options.layout + (",recompute-full" if options.recompute else "")
+    return mindformers.export(options.directory, options.yaml, layout, options.schema, recipe)
 
 
 def verify(options: argparse.Namespace) -> Result:
@@ -177,10 +178,16 @@ def plan(options: argparse.Namespace) -> Result:
     device = planner.hardware(options.device).with_values(planner.parse_settings(options.set))
     seq = options.seq or min(4096, model.max_position_embeddings)
     layout = None if options.layout is None else parse_layout(options.layout)
-    devices = options.devices or (layout.devices if layout else 8)
+    hosts = (options.hosts or 0) * options.host_size
+    devices = options.devices or (layout.devices if layout else hosts or 8)
     job = planner.Job(model, device, devices, seq, options.global_batch, options.dtype, options.host_size,
                       options.micro_batch)  # fmt: skip
-    return planner.plan(job, options.keep, layout)
+    found = planner.plan(job, options.keep, layout)
+    if options.out is None or found.best is None:
+        return found
+    from mindport.parallel.route import write_route
+
+    return write_route(found, options.out, options.weights, options.hosts, options.overwrite)
 
 
 def launch(options: argparse.Namespace) -> Result:
@@ -269,14 +276,15 @@ COMMANDS = {
     ),
     "export": Command(
         export, "write the YAML with which MindSpore Transformers trains what `convert --to mindformers-…` wrote",
-        "mindport export models/llama-mf --layout dp1,tp2,pp1 --yaml llama.yaml",
+        "mindport export models/llama-mf --layout dp2,tp2,pp2,zero1,sp,mb8 --yaml llama.yaml",
         (_arg("directory", type=Path, metavar="DIR", help="weights that `mindport convert` wrote for it"),
          _arg("--yaml", type=Path, metavar="OUT", required=True, help="the file to write"),
-         _arg("--layout", default="dp1,tp1,pp1", help="degrees of data, tensor and pipeline parallelism"),
+         _arg("--layout", default="dp1,tp1,pp1", help="all of dp8,tp4,pp2,cp2,zero1,sp,recompute-selective,mb8; "
+              "docs/planner.md says how to read it"),
          _arg("--schema", choices=("graph", "pynative"), default="graph", help="pynative: mindformers 2.x"),
          _arg("--seq-length", type=int, metavar="N", help="tokens of a sample; default: the model's context"),
          _arg("--data", metavar="PATH", help="training data: MindRecord for legacy networks, else Megatron's"),
-         _arg("--recompute", **_FLAG, help="save memory: compute the forward pass again in the backward pass")),
+         _arg("--recompute", **_FLAG, help="as recompute-full in the layout")),
     ),
     "verify": Command(
         verify, "compare the MindSpore model with transformers, layer by layer, and step by step",
@@ -371,6 +379,11 @@ COMMANDS = {
          _arg("--dtype", choices=("bfloat16", "float16", "float32"), default="bfloat16"),
          _arg("--host-size", type=_positive, default=8, metavar="N", help="cards of a server"),
          _arg("--keep", type=_positive, default=10, metavar="N", help="layouts to show"),
+         _arg("--out", type=Path, metavar="DIR", help="write the run's files for the best layout: YAML, start, dry "
+              "run, environment, our model's script, check-list"),
+         _arg("--overwrite", **_FLAG, help="replace DIR"),
+         _arg("--weights", type=Path, metavar="DIR", help="what `convert --to mindformers-…` wrote, for the YAML"),
+         _arg("--hosts", type=_positive, metavar="N", help="servers; default: as many as the cards fill"),
          _arg("--set", action="append", default=[], metavar="NAME=X",
               help="another value of a constant: peak=313e12"), _ALLOW, _PADDED),
     ),

@@ -34,8 +34,9 @@ def test_anything_else_is_refused(text: str) -> None:
         parse_layout(text)
 
 
-@pytest.mark.parametrize(("text", "reason"), [("tp3", "num_attention_heads 4"), ("tp4", "num_key_value_heads 2"),
-                                              ("pp2", "1 layers"), ("v2", "1 layers")])  # fmt: skip
+@pytest.mark.parametrize(("text", "reason"), [("tp3", "4 attention heads"), ("tp4", "2 key/value heads"),
+                                              ("pp2", "1 layers"), ("v2", "there is one"),
+                                              ("pp2,v2,mb2", "no equal chunks")])  # fmt: skip
 def test_a_model_that_does_not_divide_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         parse_layout(text).check(LLAMA)

@@ -124,7 +124,7 @@ def stepper(job: Task, ranks: Ranks = ALONE, bucket: float = 16.0) -> Stepper:
         optimizer=OptimizerConfig(lr=shapes.LEARNING_RATE, max_norm=shapes.MAX_NORM),
     )  # fmt: skip
     with execution(config.mode):
-        return Stepper(GPT(job.model, shapes.weight, ranks=ranks), config, ranks)
+        return Stepper(GPT(job.model, shapes.weight, ranks=ranks), config)
 
 
 def alone(*, config: dict[str, Any], batch: int, tokens: int) -> Built:

@@ -9,9 +9,10 @@ import numpy as np
 
 from mindport.errors import UsageError
 from mindport.mindformers.layout import Layout
+from mindport.mindformers.stages import split
 from mindport.parallel.plan.grid import Grid, as_grid, enumerate_layouts
 from mindport.parallel.plan.job import Job
-from mindport.parallel.plan.memory import memory, split, total, worst_stages
+from mindport.parallel.plan.memory import memory, total, worst_stages
 from mindport.parallel.plan.result import CLOSE, Candidate, End, Plan
 from mindport.parallel.plan.rules import expressible, legal, settings
 from mindport.parallel.plan.step_time import step_seconds, step_time

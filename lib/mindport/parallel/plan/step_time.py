@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mindport.mindformers.settings import ulysses
+from mindport.mindformers.stages import layers_of
 from mindport.parallel.plan.collectives import Group, all_reduce, gather, send
 from mindport.parallel.plan.grid import FULL, SELECTIVE, Grid
 from mindport.parallel.plan.job import Job
-from mindport.parallel.plan.memory import activations, layers_of, stage_parameters
-from mindport.parallel.plan.rules import ulysses
+from mindport.parallel.plan.memory import activations, stage_parameters
 
 PARTS = ("compute", "recompute", "tensor traffic", "context traffic", "pipeline traffic", "bubble", "data traffic",
          "optimizer")  # fmt: skip
@@ -122,7 +123,7 @@ def _context(job: Job, m: _Micro) -> Columns:
     exchanged = 2 * (gather(job, wide * dims["q"], group) + gather(job, wide * dims["k"], group))
     ring = (m.grid.cp - 1) * send(job, 2 * wide * dims["k"], m.grid.tp) * 1.5
     times = m.layers * 2 + m.again * (m.grid.recompute == FULL)
-    each = np.where(ulysses(job, m.grid), exchanged, ring)
+    each = np.where(ulysses(m.grid.cp, m.grid.tp, job.model.num_key_value_heads), exchanged, ring)
     return np.where(m.grid.cp > 1, times * each, 0) * (1 - job.hardware["cp_overlap"])
 
 
