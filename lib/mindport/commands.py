@@ -203,6 +203,16 @@ def launch(options: argparse.Namespace) -> Result:
                    environ=dict(options.env))  # fmt: skip
 
 
+def reshard(options: argparse.Namespace) -> Result:
+    from mindport.parallel.reshard import reshard as run_reshard
+
+    return run_reshard(
+        options.source, options.target, options.to, options.before, model=options.model and model_path(options.model),
+        vocabulary=options.vocabulary, weights_only=options.weights_only, threshold=options.threshold, file_format=options.format,
+        overwrite=options.overwrite,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Command:
     """One line of the table: what to call, what to say, what to accept."""
@@ -401,6 +411,23 @@ COMMANDS = {
               help="seconds that ranks have to end by themselves, after SIGTERM, when this is interrupted"),
          _arg("--env", type=_variable, action="append", default=[], metavar="NAME=VALUE", help="of the processes"),
          _arg("script", metavar="SCRIPT"), _arg("arguments", nargs=argparse.REMAINDER, metavar="…", help="its words")),
+    ),
+    "reshard": Command(
+        reshard, "write a checkpoint in another layout, without devices: rank folders and strategy files, or one again",
+        "mindport reshard models/llama-ms shards --to dp2,tp2,pp2,zero1",
+        (_arg("source", type=Path, metavar="SRC", help="a MindPort directory, a training's checkpoint step-…, or "
+              "folders rank_0 … of `mindport reshard` or of a training with MindSpore or MindSpore Transformers"),
+         _arg("target", type=Path, metavar="DST"),
+         _arg("--from", dest="before", metavar="LAYOUT", help="of SRC; a directory of ours says it itself"),
+         _arg("--to", required=True, metavar="LAYOUT", help="dp2,tp2,pp2,zero1; dp1: a MindPort directory again. zero1 "
+              "cuts the optimizer's means, zero3 weights too, as MindSpore's enable_parallel_optimizer does"),
+         _arg("--model", metavar="DIR", help="its config.json, for rank folders of a training"),
+         _arg("--vocabulary", choices=("whole", "split"), help="under tensor parallelism; default: what the network "
+              "does, so whole for legacy ones of MindSpore Transformers (vocab_emb_dp)"),
+         _arg("--weights-only", **_FLAG, help="leave a training's state behind; default: it goes along"),
+         _arg("--threshold", type=int, default=64, metavar="KB", help="for zero: what is smaller stays whole"),
+         _arg("--format", choices=("safetensors", "ckpt"), default="safetensors"),
+         _arg("--overwrite", **_FLAG, help="replace DST")),
     ),
     "run": Command(
         run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",
