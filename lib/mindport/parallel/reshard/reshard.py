@@ -20,7 +20,7 @@ from mindport.errors import ConfigError, FileError, UsageError, some
 from mindport.files import atomic_directory, check_apart, check_replaceable, sweep
 from mindport.measure import memory
 from mindport.mindformers import Layout, parse_layout
-from mindport.parallel.plan.memory import split
+from mindport.mindformers.stages import split
 from mindport.parallel.reshard import manifest as resharded
 from mindport.parallel.reshard.entries import is_whole
 from mindport.parallel.reshard.finish import finish_ranks, finish_whole
