@@ -6,7 +6,6 @@ be asked about a job that is small enough to be measured here.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from mindport.mindformers import Layout
 from mindport.parallel.plan import Job, evaluate, hardware
 
 MEBI = 2**20
+ZOOMS, POINTS, SHRINK = 24, 81, 0.5  # of the search for a line
 DEVICE = "910B"  # any will do: of its constants only the two of the link are asked for, and nothing is hidden
 
 
@@ -59,22 +59,25 @@ class Link:
 
 
 def fit(measured: Sequence[Message]) -> Link:
-    """The line from which each message is off by the smallest share of its own time.
+    """The line from which the messages are off by the smallest factor, in the mean of its logarithm.
+
+    Small and large messages count alike, and one that the machine was busy in does not move it far. Latency and slope
+    are searched for on a grid, which shrinks around the best of its points.
 
     Raises:
         BackendError: fewer than two sizes were measured.
     """
     if len({message.bytes for message in measured}) < 2:
         raise BackendError("a line needs messages of two sizes", got=[message.bytes for message in measured])
-    seconds = np.array([message.seconds for message in measured])
-    rows = np.stack([np.ones_like(seconds), [message.bytes for message in measured]], axis=1) / seconds[:, None]
-    latency, slope = np.linalg.lstsq(rows, np.ones_like(seconds), rcond=None)[0]
-    if latency < 0:  # noise: the line through zero
-        latency, slope = 0.0, statistics.median(message.seconds / message.bytes for message in measured)
-    if slope <= 0:
-        largest = max(measured, key=lambda message: message.bytes)
-        slope = largest.seconds / largest.bytes
-    return Link(float(latency), 1 / float(slope))
+    seconds, sizes = (np.array([getattr(m, name) for m in measured], float) for name in ("seconds", "bytes"))
+    centre, span = np.log([seconds.min(), np.median(seconds / sizes)]), np.log(1e4)
+    for _ in range(ZOOMS):
+        around = np.linspace(-span, span, POINTS)
+        latency, slope = np.exp(centre[0] + around)[:, None], np.exp(centre[1] + around)[None]
+        off = sum(np.abs(np.log((latency + slope * n) / s)) for n, s in zip(sizes, seconds, strict=True))
+        best = np.unravel_index(np.argmin(off), off.shape)
+        centre, span = centre + around[list(best)], span * SHRINK
+    return Link(float(np.exp(centre[0])), float(np.exp(-centre[1])))
 
 
 def predicted(model: ModelConfig, rows: int, tokens: int, link: Link, processes: int = 2) -> dict[str, float]:
