@@ -43,7 +43,7 @@ check: setup  ## lint and format of code and notebooks, types of the light modul
 
 bench: setup  ## time the library beside its peers on this machine; leaves runs/bench/*.json
 	@mkdir -p runs/bench
-	@for name in attention layer step train knobs convert data; do \
+	@for name in attention layer step train knobs convert data parallel; do \
 		$(BIN)/mindport bench $$name --json runs/bench/$$name.json $(ARGS) || failed="$$failed $$name"; echo; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 

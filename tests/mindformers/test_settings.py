@@ -76,7 +76,8 @@ def test_the_pynative_schema_says_the_layout(layout, batch):
     ("layout", "schema", "words"),
     [(Layout(dp=2, zero=3), "graph", "ZeRO-3"), (Layout(micro_batches=2), "graph", "back to 1"),
      (Layout(dp=2, zero=1), "pynative", "zero2 or zero3"), (Layout(cp=2), "pynative", "zero2 or zero3"),
-     (Layout(tp=2), "pynative", "sp"), (Layout(dp=2, recompute="selective"), "pynative", "names modules")],
+     (Layout(tp=2), "pynative", "sp"), (Layout(dp=2, recompute="selective"), "pynative", "names modules"),
+     (Layout(pp=2, interleave=2, micro_batches=2), "pynative", "one chunk")],
 )  # fmt: skip
 def test_what_a_schema_cannot_say_is_refused(layout, schema, words):
     assert words in unsaid(layout, schema)
@@ -91,6 +92,17 @@ def test_another_number_is_another_layout():
     del sections["parallel_config"]["model_parallel"]
     with pytest.raises(ConfigError, match="no 'model_parallel'"):
         layout_of(sections)
+
+
+@pytest.mark.parametrize("target", [MCORE, LEGACY])
+def test_an_interleaved_pipeline_is_switched_on_where_the_peer_looks_and_in_its_network(target):
+    layout = Layout(pp=2, interleave=3, micro_batches=4)
+    model = MODEL.with_layers(12)
+    sections = yaml.safe_load(as_text(content(DIRECTORY, model, target, layout, Recipe())))
+    assert sections["parallel"]["pipeline_config"] == {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"}
+    assert sections["model"]["model_config"]["pp_interleave_num"] == 3 and layout_of(sections) == layout
+    plain = content(DIRECTORY, model, target, dataclasses.replace(layout, interleave=1), Recipe())
+    assert "pipeline_config" not in plain["parallel"] and "pp_interleave_num" not in plain["model"]["model_config"]
 
 
 def test_selective_recomputation_names_the_operators_of_its_network():

@@ -21,6 +21,7 @@ from mindport.mindformers.stages import split
 RUNNER = ("batch_size", "gradient_accumulation_steps")
 PARALLEL = ("data_parallel", "model_parallel", "pipeline_stage", "context_parallel", "context_parallel_algo",
             "micro_batch_num", "use_seq_parallel")  # fmt: skip
+INTERLEAVED = {"pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"}}
 # What selective recomputation computes again, mcore and legacy: the gate, the activation function and the norms. The
 # peer's own default leaves out the norms, whose outputs are half of what the planner counts on.
 SELECTED = (
@@ -35,7 +36,7 @@ def graph(directory: Path, config: ModelConfig, target: Target, layout: Layout, 
     said = settings(layout, recipe.batch_size, config.num_key_value_heads)
     data = graph_data(recipe.data, seq_length, recipe.batch_size, legacy=legacy)
     model = model_section(config, target, seq_length)
-    model["model_config"] |= _offset(config.num_hidden_layers, layout.pp)
+    model["model_config"] |= _offset(config.num_hidden_layers, layout.pp) | _chunks(layout)
     return {
         **_general(directory, target, layout, recipe),
         "trainer": {"type": "CausalLanguageModelingTrainer", "model_name": config.model_type},
@@ -87,10 +88,15 @@ def _parallel(said: dict[str, Any], columns: int, legacy: bool) -> dict[str, Any
                      "dataset_strategy": [[said["data_parallel"], 1] for _ in range(columns)],
                      "gradients_mean": False, "enable_alltoall": said["context_parallel_algo"] == "ulysses_cp",
                      "search_mode": "sharding_propagation", "enable_parallel_optimizer": sharded,
-                     **(sharding if sharded else {})},
+                     **(sharding if sharded else {}), **(INTERLEAVED if said["pipeline_interleave"] else {})},
     }  # fmt: skip
 
 
 def _offset(layers: int, stages: int) -> dict[str, Any]:
     """Layers of each stage beyond an equal share; without it the peer refuses layers that do not divide."""
     return {"offset": [count - layers // stages for count in split(layers, stages)]} if layers % stages else {}
+
+
+def _chunks(layout: Layout) -> dict[str, Any]:
+    """How many chunks of layers take turns on a stage; without `pipeline_config` the peer ignores it, and says so."""
+    return {"pp_interleave_num": layout.interleave} if layout.interleave > 1 else {}

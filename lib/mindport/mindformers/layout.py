@@ -12,9 +12,11 @@ from mindport.errors import ConfigError, UsageError
 from mindport.mindformers.rules import RULES, Asked
 
 Recompute = Literal["none", "selective", "full"]
-_DEGREES = {"dp": "dp", "tp": "tp", "pp": "pp", "cp": "cp", "mb": "micro_batches"}
-_WORD = re.compile(r"(dp|tp|pp|cp|mb)([1-9][0-9]{0,5})|(zero)([0-3])|(sp)|(recompute)-(none|selective|full)", re.ASCII)
-EXPECTED = "such as dp1,tp2,pp1,zero1,sp,recompute-full,mb8: each part once, degrees from 1 on, zero0 to zero3"
+_DEGREES = {"dp": "dp", "tp": "tp", "pp": "pp", "v": "interleave", "cp": "cp", "mb": "micro_batches"}
+_WORD = re.compile(
+    r"(dp|tp|pp|cp|mb|v)([1-9][0-9]{0,5})|(zero)([0-3])|(sp)|(recompute)-(none|selective|full)", re.ASCII
+)
+EXPECTED = "such as dp1,tp2,pp2,v2,zero1,sp,recompute-full,mb8: each part once, degrees from 1 on, zero0 to zero3"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Layout:
         sequence_parallel: what tensor parallelism leaves whole (norms, residuals) is split along the sequence.
         recompute: activations that are computed again in the backward pass instead of kept.
         micro_batches: parts of a replica's batch that follow each other: of the pipeline, or accumulated.
+        interleave: chunks of layers that take turns on each pipeline stage; 1 is a plain pipeline.
     """
 
     dp: int = 1
@@ -37,6 +40,7 @@ class Layout:
     sequence_parallel: bool = False
     recompute: Recompute = "none"
     micro_batches: int = 1
+    interleave: int = 1
 
     @property
     def devices(self) -> int:
@@ -54,7 +58,8 @@ class Layout:
 
     def __str__(self) -> str:
         """The three degrees, and of the rest what is not the default."""
-        rest = {f"cp{self.cp}": self.cp > 1, f"zero{self.zero}": self.zero > 0, "sp": self.sequence_parallel,
+        rest = {f"v{self.interleave}": self.interleave > 1, f"cp{self.cp}": self.cp > 1,
+                f"zero{self.zero}": self.zero > 0, "sp": self.sequence_parallel,
                 f"recompute-{self.recompute}": self.recompute != "none",
                 f"mb{self.micro_batches}": self.micro_batches > 1}  # fmt: skip
         said = [text for text, is_set in rest.items() if is_set]

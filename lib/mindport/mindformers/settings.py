@@ -28,6 +28,7 @@ def settings(layout: Layout, batch: int, kv_heads: int) -> dict[str, Any]:
         "data_parallel": layout.dp, "model_parallel": layout.tp, "pipeline_stage": layout.pp,
         "context_parallel": layout.cp, "context_parallel_algo": context_algorithm(layout, kv_heads),
         "use_seq_parallel": layout.sequence_parallel, "micro_batch_num": parts if pipeline else 1,
+        "pp_interleave_num": layout.interleave, "pipeline_interleave": layout.interleave > 1,
         "gradient_accumulation_steps": 1 if pipeline else parts, "batch_size": batch,
         "enable_parallel_optimizer": layout.zero > 0, "gradient_accumulation_shard": layout.zero >= 2,
         "recompute": layout.recompute == "full", "select_recompute": layout.recompute == "selective",
@@ -37,6 +38,8 @@ def settings(layout: Layout, batch: int, kv_heads: int) -> dict[str, Any]:
 def unsaid(layout: Layout, schema: str = "graph") -> str:
     """What no YAML of a schema says of a layout; empty when it says all."""
     if schema == "pynative":
+        if layout.interleave > 1:
+            return "its pipelines have one chunk of layers a stage"
         if layout.zero == 1 or (layout.zero == 0 and layout.cp > 1):
             return "its replicas share out gradients with the optimizer, and contexts are replicas: zero2 or zero3"
         if layout.tp > 1 and not layout.sequence_parallel:
@@ -84,6 +87,7 @@ def _of_graph(sections: Mapping[str, Any]) -> Layout:
         degrees["data_parallel"], degrees["model_parallel"], degrees["pipeline_stage"], degrees["context_parallel"],
         zero, degrees["use_seq_parallel"],
         "full" if again["recompute"] else "selective" if again["select_recompute"] else "none", parts,
+        sections["model"]["model_config"].get("pp_interleave_num", 1),
     )  # fmt: skip
 
 

@@ -129,6 +129,8 @@ WRONG: dict[str, tuple[type[MindPortError], str, dict[str, Any]]] = {
     "heads": (ConfigError, "cannot be cut", {"to": "tp4"}),
     "stages": (ConfigError, "cannot be cut", {"to": "pp5"}),
     "not a layout": (UsageError, "not a layout", {"to": "tp"}),
+    "interleaved": (UsageError, "interleaved", {"to": "pp2,v2"}),
+    "interleaved source": (UsageError, "interleaved", {"to": "dp1", "layout": "pp2,v2"}),
     "whole already": (UsageError, "whole already", {"to": "dp1,sp"}),
     "another layout": (UsageError, "another layout", {"to": "tp2", "layout": "dp2"}),
     "format": (UsageError, "no such format", {"to": "tp2", "file_format": "npz"}),

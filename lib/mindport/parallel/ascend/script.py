@@ -45,6 +45,8 @@ def unsupported(layout: Layout, dtype: str = "float32") -> str:
         return "bfloat16 or float32: float16 needs a loss scale, and the script has none"
     if layout.cp > 1:
         return "no context parallelism: its attention reads whole sequences"
+    if layout.interleave > 1:
+        return "no interleaved pipeline: a stage has one chunk of layers"
     return "recomputation of whole layers, or none" if layout.recompute == "selective" else ""
 
 

@@ -127,8 +127,14 @@ def _optimizer(job: Job, g: Grid) -> np.ndarray:
 
 
 def _in_flight(g: Grid, stage: np.ndarray) -> np.ndarray:
-    """Micro-batches whose activations a stage holds at once (one forward, one backward)."""
-    return np.where(g.pp > 1, np.minimum(g.pp - stage, g.micro_batches), 1)
+    """Micro-batches whose activations a stage holds at once (one forward, one backward).
+
+    Interleaved, the first stage holds (p - 1) / v more: p · (1 + (p - 1) / (p·v)), as the paper has it.
+    """
+    plain = np.minimum(g.pp - stage, g.micro_batches)
+    chunks = 2 * (g.pp - stage - 1) + (g.interleave - 1) * g.pp + 1
+    interleaved = np.minimum(chunks / g.interleave, g.micro_batches)
+    return np.select([g.pp == 1, g.interleave > 1], [1, interleaved], plain)
 
 
 def _kept(job: Job, g: Grid, stage: np.ndarray, recomputed: np.ndarray | None) -> np.ndarray:

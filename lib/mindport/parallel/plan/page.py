@@ -49,7 +49,8 @@ def page(validation: Validation) -> str:
 
 
 _NOTATION = """A layout reads `dp2,tp4,pp8,zero1,sp,recompute-full,mb256`: 2 copies of the model (data parallel), each
-matrix split over 4 cards (tensor), the layers over 8 stages (pipeline); `cp` splits the sequence (context); `zero1` to
+matrix split over 4 cards (tensor), the layers over 8 stages (pipeline; `v2` after it: two chunks of layers take
+turns on each stage, interleaved); `cp` splits the sequence (context); `zero1` to
 `zero3` share out optimizer state, gradients, weights over the copies; `sp` splits by tokens what lies between the
 matrices; `recompute-full` or `-selective` computes activations again; `mb` counts the micro-batches of a step.
 """
@@ -69,11 +70,10 @@ say of a layout is named, and that file is not written.
 
 _LIMITS = """## What it leaves out
 
-- Matrix products reach one share of the peak, whatever their size. Small ones are slower than that: every further
-  row of 2,048 tokens a sample is predicted too fast, and so would be narrow shards and long rings of context
-  parallelism.
+- Of the size of a matrix product only the width counts (`half_width`), not the tokens: every further row of 2,048
+  tokens a sample is predicted too fast, and so would be long rings of context parallelism.
 - Data loading, compilation, checkpoints, stragglers, contention between servers.
-- Interleaved pipelines (`bubble` counts them, the search does not), experts, offloading.
+- Interleaved pipelines of unequal chunks, other schedules than 1F1B, experts, offloading.
 - Memory between operators is a margin; two published layouts recompute more than the estimate says that they need.
 - The chip inside a server is assumed: model cards name the server.
 """

@@ -1,8 +1,10 @@
 """Time of an optimizer step by part, for every layout at once.
 
-A stage spends on a micro-batch what its matrix products take at `efficiency` of the peak (the one fitted constant),
-its recomputation, and the traffic of tensor and context parallelism that nothing hides. A pipeline takes
-micro-batches + stages - 1 times its slowest stage: the last term is the bubble, (p - 1) / m of the rest.
+A stage spends on a micro-batch what its matrix products take at `efficiency` of the peak (the one fitted constant; less
+where a card's share of a matrix is narrow), its recomputation, and the traffic of tensor and context parallelism that
+nothing hides. A pipeline takes micro-batches + stages - 1 times its slowest stage: the last term is the bubble,
+(p - 1) / m of the rest. Interleaved, it waits for chunks of a stage only, (p - 1) / (v·m), and sends v times as often
+(Narayanan et al. 2021, arXiv:2104.04473).
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class _Micro:
         layers: of each stage, (N, S).
         again: how many of them are recomputed, (N, S).
         tokens: of a micro-batch on a card, (N, 1).
-        speed: FLOP/s that are reached.
+        speed: FLOP/s that are reached, (N, 1).
     """
 
     grid: Grid
@@ -42,7 +44,7 @@ class _Micro:
     layers: Columns
     again: Columns
     tokens: np.ndarray
-    speed: float
+    speed: np.ndarray
 
 
 def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -50,14 +52,13 @@ def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | 
     g = grid.columns
     layers = layers_of(job.size.layers, g.pp, stage)
     again = np.where(g.recompute > 0, layers if recomputed is None else np.minimum(recomputed, layers), 0)
-    speed = job.peak * job.hardware["efficiency"]
-    micro = _Micro(g, stage, layers, again, g.batch * job.seq / g.cp, speed)
+    micro = _Micro(g, stage, layers, again, g.batch * job.seq / g.cp, speed(job, g))
     parts = _slot(job, micro)
     slowest = np.argmax(sum(parts.values()), axis=1)[:, None]
     times = {name: np.take_along_axis(part, slowest, axis=1)[:, 0] for name, part in parts.items()}
     slot, count = sum(times.values()), np.maximum(grid.micro_batches, 1)
     times = {name: count * part for name, part in times.items()}
-    times["bubble"] = (grid.pp - 1) * slot
+    times["bubble"] = (grid.pp - 1) * slot / grid.interleave
     heaviest = stage_parameters(job, g, stage).max(axis=1)
     times["data traffic"] = data_traffic(job, grid, heaviest) * (1 - job.hardware["dp_overlap"])
     times["optimizer"] = _optimizer(job, grid, heaviest)
@@ -67,6 +68,12 @@ def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | 
 def step_seconds(parts: dict[str, np.ndarray]) -> np.ndarray:
     """All parts together."""
     return np.sum([parts[name] for name in PARTS], axis=0)
+
+
+def speed(job: Job, grid: Grid) -> np.ndarray:
+    """FLOP/s that matrix products reach: the narrower a card's share of a matrix, the fewer."""
+    width = min(job.model.dims["q"], job.model.dims["f"]) / grid.tp
+    return job.peak * job.hardware["efficiency"] * width / (width + job.hardware["half_width"])
 
 
 def _slot(job: Job, micro: _Micro) -> dict[str, Columns]:
@@ -121,10 +128,10 @@ def _context(job: Job, m: _Micro) -> Columns:
 
 
 def _pipeline(job: Job, m: _Micro) -> Columns:
-    """Hidden states to the next stage, their gradient back."""
+    """Hidden states to the next stage, their gradient back; as often as chunks of layers take turns."""
     count = job.element * m.tokens * job.model.hidden_size / np.where(m.grid.sp == 1, m.grid.tp, 1)
     each = send(job, count, m.grid.tp * m.grid.cp * m.grid.dp)
-    return np.where(m.grid.pp > 1, 2 * each, 0) * (1 - job.hardware["pp_overlap"])
+    return np.where(m.grid.pp > 1, 2 * m.grid.interleave * each, 0) * (1 - job.hardware["pp_overlap"])
 
 
 def data_traffic(job: Job, grid: Grid, held: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from mindport.errors import ConfigError, FileError, UsageError, some
 from mindport.files import atomic_directory, check_apart, check_replaceable, sweep
 from mindport.measure import memory
 from mindport.mindformers import Layout, parse_layout
-from mindport.parallel.plan.memory import split
+from mindport.mindformers.stages import split
 from mindport.parallel.reshard import manifest as resharded
 from mindport.parallel.reshard.entries import is_whole
 from mindport.parallel.reshard.finish import finish_ranks, finish_whole
@@ -243,7 +243,11 @@ def _check_division(source: Source, after: Layout) -> None:
 
 
 def _layout(text: str | Layout) -> Layout:
-    return text if isinstance(text, Layout) else parse_layout(text)
+    layout = text if isinstance(text, Layout) else parse_layout(text)
+    if layout.interleave > 1:
+        raise UsageError("an interleaved pipeline's stages have layers from several places; they are not resharded",
+                         got=layout, expected="one chunk of layers a stage", do="leave v out")  # fmt: skip
+    return layout
 
 
 def _check_arguments(options: _Options) -> None:
