@@ -1,9 +1,9 @@
 """The process between the launcher and msrun: it outlives the one and ends what the other started.
 
-msrun gives each worker a session of its own, so that no signal to a group reaches it, and leaves the workers behind when
-it is killed. What is orphaned below this process becomes its child; when the launcher ends, in whatever way, or asks for
-it with SIGTERM, or msrun ends, all of it is killed. The kernel kills msrun when this process is killed, and so on
-downwards (`worker.py`).
+msrun gives each worker a session of its own, so that no signal to a group reaches it, and leaves the workers behind
+when it is killed. What is orphaned below this process becomes its child; when the launcher ends, in whatever way, or
+asks for it with SIGTERM, or msrun ends, all of it is killed. The kernel kills msrun when this process is killed, and so
+on downwards (`worker.py`).
 """
 
 from __future__ import annotations

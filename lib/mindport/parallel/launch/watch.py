@@ -32,13 +32,21 @@ class Watch:
         self.joined: set[int] = set()
         self.port_taken = False
         self._gone: dict[int, float] = {}
-        self._logs = [Log(folder / f"worker_{rank}.log") for rank in range(workers)]
-        self._scheduler = Log(folder / "scheduler.log")
+        self._logs = [Log(records.log_path(folder, rank)) for rank in range(workers)]
+        self._scheduler = Log(records.log_path(folder, None))
 
     @property
     def seconds(self) -> float:
         """Since the beginning."""
         return time.time() - self.began
+
+    def scheduler_is_lost(self) -> bool:
+        """Whether it has ended, and not because the cluster had; the ranks would wait for it for ever."""
+        started = records.read(self.folder, None, records.Started)
+        if started is None or is_running(started.pid):
+            return False
+        said = records.read(self.folder, None, records.Said)
+        return said is None or said.code != 0
 
     def look(self) -> list[Facts]:
         """Pass on what was printed since the last look, and say how each rank stands."""

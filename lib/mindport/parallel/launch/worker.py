@@ -28,7 +28,7 @@ from mindport.errors import MindPortError
 from mindport.files import read_json
 from mindport.parallel.launch import records
 from mindport.parallel.launch.environ import TOKEN
-from mindport.parallel.launch.process_table import die_with
+from mindport.parallel.launch.process_table import adopt_orphans, below, die_with, end_all
 from mindport.results import plain
 
 OWN = (__file__, runpy.__file__, "<frozen runpy>", importlib.__file__, "<frozen importlib._bootstrap>")
@@ -36,30 +36,47 @@ OWN = (__file__, runpy.__file__, "<frozen runpy>", importlib.__file__, "<frozen 
 
 def main() -> None:
     """Be what msrun says."""
-    die_with(os.getppid())
-    folder = Path(os.environ[TOKEN])
+    folder, msrun = Path(os.environ[TOKEN]), os.getppid()
     if os.environ.get("MS_ROLE") == "MS_SCHED":
-        _serve()
+        die_with(msrun)
+        _serve(folder)
     rank = int(os.environ["RANK_ID"])
     own = os.getpid()
+    adopt_orphans()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _: _end_after(msrun))
+    die_with(msrun, signal.SIGTERM)
     if not (pid := os.fork()):
         die_with(own)
         _be_rank(folder, rank, own)
     _wait(folder, rank, pid)
 
 
-def _serve() -> NoReturn:
+def _serve(folder: Path) -> NoReturn:
     """Be the scheduler; its log tells the launcher which ranks have joined, whatever level the user's has."""
     os.environ["GLOG_v"] = "2"
-    from mindspore.communication import init
+    records.write(folder, None, records.Started(os.getpid(), os.getpid(), time.time()))
+    code = 1
+    try:
+        from mindspore.communication import init
 
-    init()  # until the cluster ends
+        init()  # until the cluster ends
+        code = 0
+    finally:
+        records.write(folder, None, records.Said(code, time.time(), _log_size()))
     sys.exit()
 
 
+def _end_after(msrun: int) -> None:
+    """End what is below this process when msrun has ended; any other signal of these is for the rank."""
+    if os.getppid() != msrun:
+        own = os.getpid()
+        end_all(lambda: below(own))
+        os._exit(1)
+
+
 def _wait(folder: Path, rank: int, pid: int) -> NoReturn:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # they are for the rank
+    """Until the rank has ended, and after a failure longer."""
     _, status, usage = os.wait4(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     records.write(folder, rank, records.Ended(code, time.time(), usage.ru_maxrss * 1024))
@@ -73,6 +90,8 @@ def _be_rank(folder: Path, rank: int, keeper: int) -> NoReturn:
     stack = open(records.stack_path(folder, rank), "w", encoding="utf-8")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
     faulthandler.enable()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
     records.write(folder, rank, records.Started(os.getpid(), keeper, time.time()))
     job = read_json(folder / records.JOB)
