@@ -34,13 +34,7 @@ def test_each_rank_runs_the_script_as_python_would_and_the_scheduler_does_not(st
     )  # fmt: skip
     assert report.ok and report.exit_code == 0 and nothing_left(report), report.text()
     script = str(tmp_path / "folder of scripts" / "job.py")
-    seen = (
-        [script, "--steps", "two words", "--", "--json"],
-        str(Path(script).parent),
-        "__main__",
-        script,
-        str(Path.cwd()),
-    )
+    words = [script, "--steps", "two words", "--", "--json"]
     for rank in range(2):
         said = [line.removeprefix(f"[rank {rank}] ") for line in lines if line.startswith(f"[rank {rank}]")]
         assert json.loads(said[0]) == [words, str(Path(script).parent), "__main__", script, str(Path.cwd())]

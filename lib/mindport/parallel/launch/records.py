@@ -3,6 +3,7 @@
 rank_0.started.json   by the rank: its process, and the one that waits for it
 rank_0.said.json      by the rank: what the script came to, and what it returned or raised
 rank_0.ended.json     by the process that waits: with which code or signal the rank ended
+scheduler.*.json      the first and the third, of MindSpore's scheduler
 rank_0.stack          by the rank, when it is asked with a signal: where it is
 """
 

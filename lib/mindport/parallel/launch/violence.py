@@ -190,13 +190,11 @@ def _find(role: str, launcher: int, folder: Path) -> int:
     """The process of this role; 0 while there is none."""
     if role in ("launcher", "group"):
         return launcher
-    if role in ("rank", "waiter"):
-        started = records.read(folder, 1, records.Started)
-        return 0 if started is None else started.pid if role == "rank" else started.keeper
-    mark = {"keeper": "launch.keeper", "msrun": "mindspore.parallel.cluster", "scheduler": "worker.py"}[role]
+    if role in ("rank", "waiter", "scheduler"):
+        started = records.read(folder, None if role == "scheduler" else 1, records.Started)
+        return 0 if started is None else started.keeper if role == "waiter" else started.pid
+    mark = {"keeper": "launch.keeper", "msrun": "mindspore.parallel.cluster"}[role]
     found = [pid for pid in with_token(TOKEN, str(folder)) if mark in _command(pid)]
-    if role == "scheduler":
-        found = [pid for pid in found if b"MS_ROLE=MS_SCHED" in (PROC / str(pid) / "environ").read_bytes()]
     return found[0] if found and is_running(found[0]) else 0
 
 

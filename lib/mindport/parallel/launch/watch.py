@@ -41,12 +41,13 @@ class Watch:
         return time.time() - self.began
 
     def scheduler_is_lost(self) -> bool:
-        """Whether it has ended, and not because the cluster had; the ranks would wait for it for ever."""
+        """Whether it has ended, and not because all ranks had left it: the others would wait for it for ever."""
         started = records.read(self.folder, None, records.Started)
-        if started is None or is_running(started.pid):
+        if started is None:
             return False
-        said = records.read(self.folder, None, records.Said)
-        return said is None or said.code != 0
+        is_gone = not is_running(started.keeper)
+        ended = records.read(self.folder, None, records.Ended)
+        return is_gone if ended is None else ended.code != 0
 
     def look(self) -> list[Facts]:
         """Pass on what was printed since the last look, and say how each rank stands."""

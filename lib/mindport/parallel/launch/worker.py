@@ -31,39 +31,35 @@ from mindport.parallel.launch.environ import TOKEN
 from mindport.parallel.launch.process_table import adopt_orphans, below, die_with, end_all
 from mindport.results import plain
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 OWN = (__file__, runpy.__file__, "<frozen runpy>", importlib.__file__, "<frozen importlib._bootstrap>")
 
 
 def main() -> None:
     """Be what msrun says."""
-    folder, msrun = Path(os.environ[TOKEN]), os.getppid()
-    if os.environ.get("MS_ROLE") == "MS_SCHED":
-        die_with(msrun)
-        _serve(folder)
-    rank = int(os.environ["RANK_ID"])
-    own = os.getpid()
+    folder, msrun, own = Path(os.environ[TOKEN]), os.getppid(), os.getpid()
+    rank = None if os.environ.get("MS_ROLE") == "MS_SCHED" else int(os.environ["RANK_ID"])
     adopt_orphans()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, lambda number, _: _end_after(msrun))
     die_with(msrun, signal.SIGTERM)
     if not (pid := os.fork()):
         die_with(own)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        if rank is None:
+            _serve(folder, own)
         _be_rank(folder, rank, own)
     _wait(folder, rank, pid)
 
 
-def _serve(folder: Path) -> NoReturn:
+def _serve(folder: Path, keeper: int) -> NoReturn:
     """Be the scheduler; its log tells the launcher which ranks have joined, whatever level the user's has."""
     os.environ["GLOG_v"] = "2"
-    records.write(folder, None, records.Started(os.getpid(), os.getpid(), time.time()))
-    code = 1
-    try:
-        from mindspore.communication import init
+    records.write(folder, None, records.Started(os.getpid(), keeper, time.time()))
+    from mindspore.communication import init
 
-        init()  # until the cluster ends
-        code = 0
-    finally:
-        records.write(folder, None, records.Said(code, time.time(), _log_size()))
+    init()  # MindSpore ends the process in there, with 0, when the last rank has left
     sys.exit()
 
 
@@ -75,7 +71,7 @@ def _end_after(msrun: int) -> None:
         os._exit(1)
 
 
-def _wait(folder: Path, rank: int, pid: int) -> NoReturn:
+def _wait(folder: Path, rank: int | None, pid: int) -> NoReturn:
     """Until the rank has ended, and after a failure longer."""
     _, status, usage = os.wait4(pid, 0)
     code = os.waitstatus_to_exitcode(status)
@@ -90,9 +86,7 @@ def _be_rank(folder: Path, rank: int, keeper: int) -> NoReturn:
     stack = open(records.stack_path(folder, rank), "w", encoding="utf-8")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
     faulthandler.enable()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     records.write(folder, rank, records.Started(os.getpid(), keeper, time.time()))
     job = read_json(folder / records.JOB)
     try:
