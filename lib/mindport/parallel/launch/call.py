@@ -31,7 +31,7 @@ class LaunchFailed(MindPortError):
 def call(
     function: str, arguments: Mapping[str, Any] | None = None, *, workers: int, log_dir: Path | str | None = None,
     timeout: float | None = None, join_timeout: float = JOIN, grace: float = GRACE,
-    environ: Mapping[str, str] | None = None, say: Callable[[str], None] | None = None,
+    environ: Mapping[str, str] | None = None, say: Callable[[str], None] | None = None, fork: bool = True,
 ) -> list[Any]:  # fmt: skip
     """Call a function on each rank of a job, and return what each returned.
 
@@ -41,6 +41,7 @@ def call(
         workers: ranks.
         log_dir: as for `launch`; by default a temporary one, which stays only after a failure.
         timeout, join_timeout, grace, environ, say: as for `launch`.
+        fork: MindSpore is imported once, and the ranks are forked; on Ascend each imports it, as with a script.
 
     Returns:
         Of each rank, what JSON can hold of its result: dataclasses and arrays become dicts and lists, NaN "nan".
@@ -55,7 +56,7 @@ def call(
         raise UsageError("that is no function", got=function, expected="package.module:function")
     folder = None if log_dir is None else Path(log_dir)
     report = run(Job(function, dict(arguments or {}), workers, folder, timeout, join_timeout, grace, environ or {},
-                     say or show))  # fmt: skip
+                     say or show, fork))  # fmt: skip
     if not report.ok:
         raise _reason(report)
     said = [records.read(report.log_dir, rank, records.Said) for rank in range(workers)]

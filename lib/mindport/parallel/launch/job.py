@@ -20,6 +20,7 @@ from mindport.parallel.launch import records
 from mindport.parallel.launch.environ import TOKEN, job_environment
 from mindport.parallel.launch.folder import claim
 from mindport.parallel.launch.judge import Facts, first_failure, hints, rank_ends
+from mindport.parallel.launch.keeper import CODE
 from mindport.parallel.launch.ports import HOST, Lease, lease
 from mindport.parallel.launch.process_table import end_all, with_token
 from mindport.parallel.launch.report import LaunchReport
@@ -31,6 +32,7 @@ GRACE = 5.0  # seconds that the ranks have to end by themselves when the launche
 JOIN = 600.0  # seconds until all ranks have to have joined
 KEEPER = 20.0  # seconds for the keeper to end everything
 PORTS = 3  # attempts, where another program takes the port in between
+KEEPER_CODE = CODE.format("mindport.parallel.launch.keeper", "sys.argv[1:]")
 WORKER = Path(__file__).with_name("worker.py")
 NO_TAIL = 1 << 30  # msrun copies the log of this worker only to its own output
 
@@ -49,6 +51,7 @@ class Job:
         grace: seconds that ranks have to end by themselves after SIGTERM, when the launcher is interrupted.
         environ: variables that go before everything else.
         say: what is done with a line for the user.
+        fork: MindSpore is imported once, and the ranks are forked, where that can be done; see `nursery.py`.
     """
 
     what: str
@@ -60,6 +63,7 @@ class Job:
     grace: float = GRACE
     environ: Mapping[str, str] = field(default_factory=dict)
     say: Callable[[str], None] = print
+    fork: bool = False
 
     def order(self) -> dict[str, Any]:
         """What the ranks read."""
@@ -193,7 +197,7 @@ def _keeper(job: Job, port: Lease) -> Iterator[subprocess.Popen[bytes]]:
         "worker_num": job.workers, "local_worker_num": job.workers, "master_addr": HOST, "master_port": port.port,
         "log_dir": job.folder, "join": True, "cluster_time_out": int(job.join_timeout) + 60, "tail_worker_log": NO_TAIL,
     }  # fmt: skip
-    command = [sys.executable, "-m", "mindport.parallel.launch.keeper", str(os.getpid())]
+    command = [sys.executable, "-c", KEEPER_CODE, str(os.getpid()), str(int(job.fork))]
     command += [*(f"--{name}={value}" for name, value in options.items()), str(WORKER)]
     environ = job_environment(job.folder, job.workers, job.environ)
     with (job.folder / "msrun.log").open("ab") as log:

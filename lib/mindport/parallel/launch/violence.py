@@ -2,7 +2,8 @@
 
     python -m mindport.parallel.launch.violence --times 20
 
-Counted is by the kernel's process table: every process that was started with the job's token, whoever its parent is.
+Half of them are `mindport launch`, whose ranks import MindSpore each; half are `call`, which forks them. Counted is by
+the kernel's process table: every process that was started with the job's token, whoever its parent is.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ LATEST = 14.0  # seconds after the start, for a blow from outside
 GONE = 20.0  # seconds that are waited for the last process
 LONGEST = 120.0  # seconds of one launch
 TERMINATED, INTERRUPTED = 143, 130  # exit codes of the command line
+OF_PYTHON = {TERMINATED: -signal.SIGTERM, INTERRUPTED: -signal.SIGINT}  # of a program without a handler
+CALL = (
+    "import sys; from mindport.parallel.launch import call; n, folder, how, steps, timeout, patience = sys.argv[1:]; "
+    "call('mindport.parallel.launch.victim:main', {'how': how, 'steps': int(steps)}, workers=int(n), log_dir=folder, "
+    "grace=1.0, timeout=float(timeout), environ={'MS_CPU_COMM_OP_TIMEOUT': patience})"
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,8 @@ class Way:
         victim: what rank 1 does, see `victim.act`; empty when the blow comes from outside.
         target: which process is hit: a role (see `_find`); two are hit one after the other.
         number: by which signal.
-        options: of `mindport launch`.
+        timeout: seconds of the job.
+        patience: seconds that a collective waits.
     """
 
     name: str
@@ -52,7 +60,8 @@ class Way:
     victim: str = ""
     target: tuple[str, ...] = ()
     number: int = signal.SIGKILL
-    options: tuple[str, ...] = ()
+    timeout: int = 120
+    patience: int = 600
 
 
 WAYS = (
@@ -64,6 +73,7 @@ WAYS = (
     Way("msrun killed", 1, target=("msrun",)),
     Way("msrun, SIGTERM", 1, target=("msrun",), number=signal.SIGTERM),
     Way("the scheduler killed", 1, target=("scheduler",)),
+    Way("msrun's parent killed", 1, target=("parent of msrun",)),
     Way("the keeper killed", 1, target=("keeper",)),
     Way("launcher and keeper killed", -signal.SIGKILL, target=("launcher", "keeper")),
     Way("a rank killed", 1, target=("rank",)),
@@ -71,8 +81,8 @@ WAYS = (
     Way("a rank raises", 1, victim="raise"),
     Way("a rank exits with 3", 1, victim="exit"),
     Way("a rank crashes", 1, victim="crash"),
-    Way("a rank leaves with 0", 1, victim="leave", options=("--env", "MS_CPU_COMM_OP_TIMEOUT=5")),
-    Way("a rank hangs", 1, victim="hang", options=("--timeout", "35")),
+    Way("a rank leaves with 0", 1, victim="leave", patience=5),
+    Way("a rank hangs", 1, victim="hang", timeout=40),
 )
 
 
@@ -144,17 +154,16 @@ def end_by_force(times: int = 20, workers: int = 2, seed: int = 0) -> Violence:
     draw, blows = random.Random(seed), []
     with tempfile.TemporaryDirectory(prefix="mindport-violence-") as folder:
         for number in range(times):
-            blows.append(strike(WAYS[number % len(WAYS)], workers, Path(folder) / str(number), draw))
+            way, fork = WAYS[number % len(WAYS)], (number + number // len(WAYS)) % 2 == 1
+            blows.append(strike(way, fork, workers, Path(folder) / str(number), draw))
             print(Violence((blows[-1],)).text(), file=sys.stderr, flush=True)
     return Violence(tuple(blows))
 
 
-def strike(way: Way, workers: int, folder: Path, draw: random.Random) -> Blow:
+def strike(way: Way, fork: bool, workers: int, folder: Path, draw: random.Random) -> Blow:
     """One launch and its end."""
     steps, moment = draw.randrange(20), draw.uniform(0.2, LATEST)
-    command = [sys.executable, "-m", "mindport", "launch", "--workers", str(workers), "--log-dir", str(folder)]
-    command += ["--grace", "1", *way.options, str(VICTIM), way.victim or "go on", str(steps)]
-    seen = 0
+    command, seen = [sys.executable, *_words(way, fork, str(workers), str(folder), str(steps))], 0
     with (folder.parent / f"{folder.name}.log").open("wb") as log:
         launcher = subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True)
     began = time.monotonic()
@@ -167,12 +176,32 @@ def strike(way: Way, workers: int, folder: Path, draw: random.Random) -> Blow:
     ended = time.monotonic()
     while (left := with_token(TOKEN, str(folder))) and time.monotonic() < ended + GONE:
         time.sleep(0.05)
-    blow = Blow(way.name, f"{moment:.1f} s" if way.target else f"step {steps}", seen, launcher.poll(), way.code,
+    expected = OF_PYTHON.get(way.code, way.code) if fork else way.code
+    name = f"{way.name}; forked ranks" if fork else way.name
+    blow = Blow(name, f"{moment:.1f} s" if way.target else f"step {steps}", seen, launcher.poll(), expected,
                 time.monotonic() - ended, tuple(map(_command, left)))  # fmt: skip
     end_all(lambda: with_token(TOKEN, str(folder)))
     launcher.kill()
     launcher.wait()
     return blow
+
+
+def _words(way: Way, fork: bool, workers: str, folder: str, steps: str) -> list[str]:
+    """Of the launcher, after `python`."""
+    how, timeout, patience = way.victim or "go on", str(way.timeout), str(way.patience)
+    if fork:
+        return ["-c", CALL, workers, folder, how, steps, timeout, patience]
+    options = {"workers": workers, "log-dir": folder, "grace": "1", "timeout": timeout,
+               "env": f"MS_CPU_COMM_OP_TIMEOUT={patience}"}  # fmt: skip
+    return [
+        "-m",
+        "mindport",
+        "launch",
+        *(f"--{key}={value}" for key, value in options.items()),
+        str(VICTIM),
+        how,
+        steps,
+    ]
 
 
 def _hit(way: Way, launcher: int, folder: Path) -> bool:
@@ -193,8 +222,11 @@ def _find(role: str, launcher: int, folder: Path) -> int:
     if role in ("rank", "waiter", "scheduler"):
         started = records.read(folder, None if role == "scheduler" else 1, records.Started)
         return 0 if started is None else started.keeper if role == "waiter" else started.pid
-    mark = {"keeper": "launch.keeper", "msrun": "mindspore.parallel.cluster"}[role]
-    found = [pid for pid in with_token(TOKEN, str(folder)) if mark in _command(pid)]
+    commands = {pid: _command(pid) for pid in sorted(with_token(TOKEN, str(folder)))}
+    forks = [pid for pid, command in commands.items() if "launch.nursery import" in command]  # then msrun, then ranks
+    keepers = [pid for pid, command in commands.items() if "launch.keeper import" in command]
+    runs = [pid for pid, command in commands.items() if "cluster.run import" in command]
+    found = {"keeper": keepers, "msrun": runs + forks[1:], "parent of msrun": forks or keepers * bool(runs)}[role]
     return found[0] if found and is_running(found[0]) else 0
 
 

@@ -17,7 +17,9 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
+import socket
 import time
 import traceback
 from pathlib import Path
@@ -36,21 +38,47 @@ OWN = (__file__, runpy.__file__, "<frozen runpy>", importlib.__file__, "<frozen 
 
 
 def main() -> None:
-    """Be what msrun says."""
-    folder, msrun, own = Path(os.environ[TOKEN]), os.getppid(), os.getpid()
-    rank = None if os.environ.get("MS_ROLE") == "MS_SCHED" else int(os.environ["RANK_ID"])
+    """Be what msrun says, or have that done by a process that has imported MindSpore already."""
+    from mindport.parallel.launch.nursery import ask
+
+    msrun = os.getppid()
+    quiet = os.environ.get("GLOG_v", "2") not in ("0", "1", "2")  # read as MindSpore is imported; see `_serve`
+    channel = None if quiet and _rank() is None else ask()
+    if channel is None:
+        attend(msrun)
+    die_with(msrun)
+    while channel.recv(1) != b"0":  # a failure, or the other end was killed: see `_wait`
+        signal.pause()
+    os._exit(0)
+
+
+def attend(above: int, channel: socket.socket | None = None) -> NoReturn:
+    """Fork a rank, or the scheduler, and wait for it.
+
+    Args:
+        above: the parent, whose end ends everything here.
+        channel: to the process that msrun started, where that is not this one; its end does the same.
+    """
+    folder, rank, own = Path(os.environ[TOKEN]), _rank(), os.getpid()
     adopt_orphans()
     for number in SIGNALS:
-        signal.signal(number, lambda number, _: _end_after(msrun))
-    die_with(msrun, signal.SIGTERM)
+        signal.signal(number, lambda number, _: _end_after(above))
+    die_with(above, signal.SIGTERM)
     if not (pid := os.fork()):
         die_with(own)
         for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
+        if channel is not None:
+            channel.close()
         if rank is None:
             _serve(folder, own)
         _be_rank(folder, rank, own)
-    _wait(folder, rank, pid)
+    _wait(folder, rank, pid, channel)
+
+
+def _rank() -> int | None:
+    """Which rank this is; None for the scheduler."""
+    return None if os.environ.get("MS_ROLE") == "MS_SCHED" else int(os.environ["RANK_ID"])
 
 
 def _serve(folder: Path, keeper: int) -> NoReturn:
@@ -63,19 +91,29 @@ def _serve(folder: Path, keeper: int) -> NoReturn:
     sys.exit()
 
 
-def _end_after(msrun: int) -> None:
-    """End what is below this process when msrun has ended; any other signal of these is for the rank."""
-    if os.getppid() != msrun:
-        own = os.getpid()
-        end_all(lambda: below(own))
-        os._exit(1)
+def _end_after(above: int) -> None:
+    """End what is below this process when its parent has ended; any other signal of these is for the rank."""
+    if os.getppid() != above:
+        _end_below()
 
 
-def _wait(folder: Path, rank: int | None, pid: int) -> NoReturn:
+def _end_below() -> NoReturn:
+    own = os.getpid()
+    end_all(lambda: below(own))
+    os._exit(1)
+
+
+def _wait(folder: Path, rank: int | None, pid: int, channel: socket.socket | None) -> NoReturn:
     """Until the rank has ended, and after a failure longer."""
+    if channel is not None:
+        watched = os.pidfd_open(pid)
+        if watched not in select.select([watched, channel], [], [])[0]:
+            _end_below()
     _, status, usage = os.wait4(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     records.write(folder, rank, records.Ended(code, time.time(), usage.ru_maxrss * 1024))
+    if channel is not None and not code:
+        channel.send(b"0")
     while code:
         signal.pause()
     os._exit(0)
