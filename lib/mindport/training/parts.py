@@ -177,9 +177,7 @@ def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel
     told, share = config.checkpoints, None
     word = gather(ranks, np.frombuffer(secrets.token_bytes(8), np.uint8))[0].tobytes().hex()  # the first rank's
     if told.sharded or not ranks.is_first:
-        from mindport.model.split import part
-
-        share = Share(ranks.rank, ranks.dp, ranks.tp, lambda name: part(name, start.config, ranks), word)
+        share = Share(ranks.rank, ranks.dp, ranks.tp, word)
     return Checkpoints(directory.checkpoints, start.directory, keep=told.keep, best=told.best,
                        asynchronous=told.asynchronous, share=share)  # fmt: skip
 
@@ -249,13 +247,11 @@ def _precision(config: TrainConfig) -> Precision:
 def _stepper(
     config: TrainConfig, start: StartModel, saved: Saved | None, precision: Precision, ranks: Ranks
 ) -> Stepper:  # fmt: skip
-    from mindport.model.split import part
     from mindport.training.stepper import Stepper
 
     stepper = Stepper(_model(config, start, saved, precision, ranks), config)
     if saved:
-        mine = {name: saved.share(name, lambda weight: part(weight, start.config, ranks)) for name in saved.state}
-        stepper.restore(mine, step=saved.step)
+        stepper.restore({name: saved.share(name, ranks) for name in saved.state}, step=saved.step)
     return stepper
 
 
@@ -265,14 +261,13 @@ def _model(
     """The model with the weights that the next step finds: they are there from birth, nothing is overwritten."""
     from mindport.model import GPT, load_model
     from mindport.model.dropout import with_dropout
-    from mindport.model.load import source_of
     from mindport.model.parameters import fresh
 
     if saved is None and config.start == "pretrained":
         model = load_model(start.directory, precision=precision, dropout=config.dropout, seed=config.seed, ranks=ranks)
     else:
         shape = with_dropout(saved.model if saved else start.config, config.dropout)
-        source = source_of(saved.weights, shape) if saved else fresh(shape, config.seed)
+        source = saved.source if saved else fresh(shape, config.seed)
         model = GPT(shape, source, precision=precision, seed=config.seed, ranks=ranks)
     if config.recompute:
         model.recompute_blocks()
