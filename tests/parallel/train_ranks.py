@@ -19,7 +19,9 @@ from mindport.model.ranks import Ranks
 from mindport.parallel.join import join
 from mindport.training import Batch, Callback, Stepper, Trainer
 from mindport.training.collective import gather, most, total
+from mindport.training.kill_test import compare_runs
 from mindport.training.reduce import MEBI, Buckets
+from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model
 from tests.training.runs import EVERY, config
 
@@ -29,25 +31,21 @@ SHAPES = [(3, 2), (5,), (4,), (2, 2)]
 
 def everything(path: str, out: str) -> dict[str, Any]:
     """All that two ranks are asked; figures and paths, in JSON."""
-    from mindport.training.kill_test import compare_runs
-    from mindport.training.run_directory import RunDirectory
-
     file, runs = Path(path), Path(out)
     dp, tp = join(2, 1), join(1, 2)
     rows = Rows()
     found: dict[str, Any] = {"messages": messages(dp), "buckets": buckets(dp), "masked": masked(file, dp)}
     report = Trainer(config(file, runs / "dp", "parallel.dp=2"), [rows], ranks=dp).run()
     found["dp"] = {"step": report.step, "ok": report.ok, "rows": rows.seen, "tokens": rows.tokens}
-    found["tp"] = {"step": run(file, runs / "tp", tp, "monitor.sample_every=4", "monitor.prompts=[To be]",
-                               "monitor.sample_tokens=3").step}  # fmt: skip
+    samples = ("monitor.sample_every=4", "monitor.prompts=[To be]", "monitor.sample_tokens=3")
+    found["tp"] = run(file, runs / "tp", tp, "checkpoints.sharded=true", *samples).step
     killed(runs / "dp", runs / "again", dp)
     found["again"] = {"resumed": run(file, runs / "again", dp, resume=True).resumed}
     if dp.is_first:
-        found["again"]["differences"] = compare_runs(RunDirectory(runs / "dp"), RunDirectory(runs / "again")).differences
+        compared = compare_runs(RunDirectory(runs / "dp"), RunDirectory(runs / "again"))
+        found["again"]["differences"] = compared.differences
     killed(runs / "dp", runs / "other", dp)
     found["other"] = list(run(file, runs / "other", tp, resume=True).warnings)
-    sharded = ("checkpoints.sharded=true", "checkpoints.keep=9")
-    found["sharded"] = run(file, runs / "sharded", tp, *sharded).step
     graph = ("mode=graph", "parallel.bucket=0.001", "batch.accumulate=1", "steps=4")
     found["graph"] = run(file, runs / "graph", dp, *graph).compiled
     found["signal"] = told(Trainer(config(file, runs / "signal", "parallel.dp=2"), [Terminate()], ranks=dp).run())
@@ -62,8 +60,10 @@ def run(file: Path, out: Path, ranks: Ranks, *settings: str, resume: bool = Fals
 
 
 def told(report: Any) -> dict[str, Any]:
-    return {"step": report.step, "code": report.exit_code, "ended": report.ended,
-            "checkpoints": [path.name for path in report.checkpoints], "alarms": [a.text() for a in report.alarms]}  # fmt: skip
+    return {
+        "step": report.step, "code": report.exit_code, "ended": report.ended,
+        "checkpoints": [path.name for path in report.checkpoints], "alarms": [a.text() for a in report.alarms],
+    }  # fmt: skip
 
 
 def killed(run: Path, copy: Path, ranks: Ranks) -> None:

@@ -8,7 +8,7 @@ stepper              the same as the configuration wants it: `build` makes the p
 config/              the configuration, a plain file
 data/, text          text to batches; that of a training
 start, estimate      the model that it begins with; what it will take
-checkpoint/          what survives the end of the process; of several, `gathered` and after a look at their `consistency`
+checkpoint/          what survives the end of the process; of several it is `gathered`, after a check of `consistency`
 monitor/             what is measured and written, and what rings
 trainer              all of it: put together by `parts`, in a `run_directory`, ended by an `interrupt`, told to
                      `callbacks`, answered by a `train_report`
