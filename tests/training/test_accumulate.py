@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from mindspore import Tensor
+from mindspore import Tensor, nn
 
 from mindport.errors import UsageError
 from mindport.model import NextTokenLoss
@@ -118,3 +120,44 @@ def test_an_interrupted_step_leaves_nothing(pair):
 def test_a_step_without_a_batch_stops(pair):
     with execution(MODES["pynative"]), pytest.raises(UsageError, match="a batch at least"):
         accumulated(pair).many([])
+
+
+class Times(nn.Cell):
+    """As replicas would add up what each of them has alike."""
+
+    def __init__(self, gradients: float, scalars: float) -> None:
+        super().__init__()
+        self.gradients, self.scalars = gradients, scalars
+
+    def construct(self, gradients, scalars):
+        return (tuple([self.gradients * gradient for gradient in gradients]),
+                tuple([self.scalars * scalar for scalar in scalars]))  # fmt: skip
+
+
+def replicated(pair, gradients: float, scalars: float):
+    stepper = accumulated(pair, optimizer=replace(small.CONFIG.optimizer, max_norm=None))
+    stepper.many = AccumulatedStep(stepper.one, 16.0, Times(gradients, scalars))
+    return stepper
+
+
+def test_replicas_with_the_same_rows_are_as_good_as_one(pair):
+    """Two of them double gradients, loss and tokens; the norm is measured of the mean over the tokens of both."""
+    one, two, wrong = replicated(pair, 1.0, 1.0), replicated(pair, 2.0, 2.0), replicated(pair, 2.0, 1.0)
+    records = [stepper.step(batches(0)) for stepper in (one, two, wrong)]
+    assert records[0].loss == records[1].loss and records[0].norm == records[1].norm
+    assert small.furthest(small.values(one.state()), small.values(two.state())) == 0
+    assert records[2].norm == 2 * records[0].norm
+
+
+def test_a_replica_without_a_token_that_counts_takes_part_with_zeros(pair):
+    """Its own sums are zero, and what the others have is not spoiled: no mean of nothing is in it."""
+
+    class Others(nn.Cell):
+        def construct(self, gradients, scalars):
+            return tuple([gradient + 0.5 for gradient in gradients]), (scalars[0] + 3.0, scalars[1] + 8.0)
+
+    stepper = accumulated(pair)
+    stepper.many = AccumulatedStep(stepper.one, 16.0, Others())
+    with execution(MODES["pynative"]):
+        loss, norm, _ = stepper.many([])
+    assert float(loss.asnumpy()) == 3.0 / (8 / 16) and np.isfinite(norm.asnumpy())

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from mindspore import Tensor, nn
+from mindspore import Tensor
 
 from mindport.environment.system import find_compiler
 from mindport.errors import UsageError
@@ -214,19 +214,3 @@ def test_an_optimizer_in_mixed_precision_stops(pair, path, level):
         step = make(pair("llama"))
     with pytest.raises(UsageError, match="not for the optimizer"):
         mixed(step, level)
-
-
-class Twice(nn.Cell):
-    """As two ranks with the same gradients would add them up."""
-
-    def construct(self, gradients):
-        return tuple(2.0 * gradient for gradient in gradients)
-
-
-def test_gradients_are_reduced_before_their_norm(pair):
-    once, twice = (make(pair("llama"), max_norm=None) for _ in range(2))
-    twice.reduce = Twice()
-    (loss, norm, _), (same, doubled, _) = (step(*map(Tensor, batch(0))) for step in (once, twice))
-    assert (same.asnumpy(), doubled.asnumpy()) == (loss.asnumpy(), 2 * norm.asnumpy())
-    pairs = zip(once.optimizer.m, twice.optimizer.m, strict=True)
-    assert all(np.array_equal(2 * one.asnumpy(), two.asnumpy()) for one, two in pairs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from mindspore import Tensor, ops
 
 from mindport import cli, processes
 from mindport.errors import BackendError, ConfigError, FileError, UsageError
+from mindport.files import write_json
 from mindport.model import load_model
 from mindport.results import plain
 from mindport.training import Callback, StopAt, Trainer
@@ -25,8 +27,9 @@ from mindport.training.callbacks import CallbackFailed
 from mindport.training.checkpoint import read_checkpoint
 from mindport.training.config import read_config
 from mindport.training.kill_test import compare_runs
-from mindport.training.monitor import read_metrics
+from mindport.training.monitor import Alarm, read_metrics
 from mindport.training.run_directory import MARK, RunDirectory
+from mindport.training.train_report import read_report
 from tests.training.runs import EVERY, KILLED, STEPS, Diary, Kill, Killed, config, write
 
 
@@ -53,7 +56,27 @@ def test_an_undisturbed_run_is_reported(whole):
     assert report.headline().startswith("8 of 8 steps: held-out perplexity 5") and report.pace.tokens_per_second > 0
     assert {line.state for line in report.properties()} == {"verified"}
     assert json.loads(run.report.read_text("utf-8")) == json.loads(json.dumps(plain(report.as_dict())))
-    assert "held-out text" in report.text()
+    assert "held-out text" in report.text() and read_report(run.report) == report
+
+
+def test_a_report_comes_back_from_its_file(whole, tmp_path):
+    """Also what JSON has no word for; another file is no report."""
+    pace = dataclasses.replace(whole[0].pace, seconds=None, mfu=None)
+    alarm = Alarm(5, "not finite", "nan", ("a cause",), "do", fatal=True)
+    curve = (*whole[0].curve[:-1], (8, math.inf, -math.inf, 0.5))
+    report = dataclasses.replace(whole[0], signal=signal.SIGTERM, pace=pace, alarms=(alarm,), best=None, curve=curve)
+    path = write_json(tmp_path / "report.json", plain(report.as_dict()))
+    assert read_report(path) == report and read_report(path).exit_code == 143
+    for wrong in ({}, {**plain(report.as_dict()), "curve": [[1, "x", 0, 0]]}):
+        with pytest.raises(FileError, match="no report of a training"):
+            read_report(write_json(path, wrong))
+
+
+def test_a_trainer_is_for_the_processes_that_the_configuration_asks_for(path, tmp_path):
+    with pytest.raises(UsageError, match="other processes than there are"):
+        Trainer(config(path, tmp_path / "run", "parallel.dp=2"))
+    with pytest.raises(ConfigError, match="do not divide among the replicas"):
+        config(path, tmp_path / "run", "parallel.dp=3")
 
 
 def test_what_lies_in_the_directory_can_be_used(path, whole):

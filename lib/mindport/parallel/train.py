@@ -19,15 +19,14 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from mindport.errors import MindPortError
 from mindport.parallel.launch import LaunchFailed, call, records
-from mindport.parallel.launch.environ import TOKEN
 from mindport.parallel.launch.watch import Watch
 from mindport.training.config import TrainConfig, complete
 from mindport.training.config.fields import from_dict, to_dict
-from mindport.training.interrupt import Wish, wishes
+from mindport.training.interrupt import wishes
 from mindport.training.parts import say_aloud, say_nothing
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import start_model
@@ -54,7 +53,7 @@ def train(
     """
     config = complete(config)
     dp, tp = config.parallel.dp, config.parallel.tp
-    if dp * tp == 1 or TOKEN in os.environ:
+    if dp * tp == 1 or "RANK_ID" in os.environ:
         return _here(config, resume=resume, overwrite=overwrite, quiet=quiet)
     directory = RunDirectory(config.out)
     _make_ready(config, directory, resume=resume, overwrite=overwrite, quiet=quiet)
@@ -100,7 +99,8 @@ def _launch(config: TrainConfig, directory: RunDirectory, workers: int, rest: Ma
             call("mindport.parallel.train:rank", {"config": to_dict(config), **rest}, workers=workers, log_dir=folder,
                  say=say)  # fmt: skip
         except MindPortError as error:
-            _end_as_asked(wish)
+            if wish.signal:  # a rank that it ended, before it could write anything, did not fail
+                _leave(wish.signal)
             if isinstance(error, LaunchFailed) and any(directory.checkpoints.glob("step-*")):
                 error.do = f"{error.do}; go on from the newest checkpoint with --resume"
             raise
@@ -111,18 +111,17 @@ def _relay(folder: Path, workers: int) -> Callable[[signal.Signals], None]:
 
     def relay(number: signal.Signals) -> None:
         if any(records.read(folder, rank, records.Started) is None for rank in range(workers)):
-            raise KeyboardInterrupt
+            _leave(number)
         Watch(folder, workers, say_nothing).tell_ranks(number)
 
     return relay
 
 
-def _end_as_asked(wish: Wish) -> None:
-    """A rank that a signal ended, before it could write anything, did not fail."""
-    if wish.signal == signal.SIGINT:
+def _leave(number: signal.Signals) -> NoReturn:
+    """As the signal would have it without us."""
+    if number == signal.SIGINT:
         raise KeyboardInterrupt
-    if wish.signal:
-        sys.exit(128 + wish.signal)
+    sys.exit(128 + number)
 
 
 def _passed_on(line: str) -> None:

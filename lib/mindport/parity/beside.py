@@ -35,8 +35,8 @@ from mindport.training.checkpoint.origin import read_origin
 from mindport.training.checkpoint.write import take, write_checkpoint
 from mindport.training.config import TrainConfig
 from mindport.training.data.batch import Batch
-from mindport.training.monitor import Evaluation
 from mindport.training.gathered import Arrays
+from mindport.training.monitor import Evaluation
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model
 from mindport.training.step_record import StepRecord
@@ -173,7 +173,7 @@ def check_comparable(config: TrainConfig, model: ModelConfig) -> None:
     if (processes := config.parallel.dp * config.parallel.tp) > 1:
         raise UsageError("torch's training beside ours is one process, and ours has to be", where="parallel",
                          got=f"{processes} processes", expected="dp 1, tp 1",
-                         do="train one process beside torch; several equal one, which is another comparison")  # fmt: skip
+                         do="train in one process: parallel.dp=1, parallel.tp=1")  # fmt: skip
     drawn = max(model.embd_pdrop, model.attn_pdrop, model.resid_pdrop) if config.dropout is None else config.dropout
     if drawn:
         raise UsageError("two frameworks never draw the same dropout", where="dropout", got=drawn, expected=0,

@@ -2,12 +2,13 @@
 
 optimizer, schedule, clip, loss_scale   the pieces
 step, accumulate     a step on one batch, and on several whose gradients are added up
+reduce, collective   gradients added up over replicas; what else ranks tell each other
 stepper              the same as the configuration wants it: `build` makes the pieces, `compile_counter` watches the
                      graphs, `state` puts values back, a `step_record` is what comes out
 config/              the configuration, a plain file
 data/, text          text to batches; that of a training
 start, estimate      the model that it begins with; what it will take
-checkpoint/          what survives the end of the process
+checkpoint/          what survives the end of the process; of several it is `gathered`, after a check of `consistency`
 monitor/             what is measured and written, and what rings
 trainer              all of it: put together by `parts`, in a `run_directory`, ended by an `interrupt`, told to
                      `callbacks`, answered by a `train_report`

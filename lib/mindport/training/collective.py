@@ -22,12 +22,13 @@ import numpy as np
 if TYPE_CHECKING:
     from mindport.model.ranks import Ranks
 
-Axis = Literal["dp", "tp", "all"]  # with whom: the same share of other replicas, the other shares of this one, everybody
+Axis = Literal["dp", "tp", "all"]  # with whom: this share in other replicas, the other shares of this one, everybody
 
 
 def gather(ranks: Ranks, array: np.ndarray, axis: Axis = "all") -> np.ndarray:
     """The arrays of all ranks along an axis, (ranks, *shape), in their order; of equal shape and dtype everywhere."""
-    size, mine = {"dp": (ranks.dp, ranks.dp_rank), "tp": (ranks.tp, ranks.tp_rank), "all": (ranks.size, ranks.rank)}[axis]
+    places = {"dp": (ranks.dp, ranks.dp_rank), "tp": (ranks.tp, ranks.tp_rank), "all": (ranks.size, ranks.rank)}
+    size, mine = places[axis]
     if size == 1:
         return array[None]
     from mindspore import Tensor

@@ -1,7 +1,7 @@
 """Whether all ranks hold the same weights, bit for bit: where they do not, they train different models from here on.
 
-Replicas start from the same values and add the same sums, so nothing but a fault makes them differ: a bit that flips in
-a card's memory, a rank that runs other code, a callback that wrote on one rank only. The loss does not show it for long.
+Replicas start from the same values and add the same sums, so nothing but a fault makes them differ: a bit that flips
+in a card's memory, a rank that runs other code, a callback that wrote on one rank only. The loss hides it for long.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ class Gathered(Arrays):
         array, axis = super().__getitem__(name), self._model.split.get(weight_of(name))
         return array if axis is None else np.concatenate(gather(self._model.ranks, array, "tp"), axis)
 
+
 def give(snapshot: Snapshot, model: ModelConfig) -> None:
     """Take part where the first rank copies such a snapshot, in the order in which it does, and keep nothing."""
     for name in schema.shapes(model):

@@ -86,7 +86,7 @@ class Buckets(nn.Cell):
     def construct(
         self, gradients: tuple[Tensor, ...], scalars: tuple[Tensor, ...]
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        begin, sums = 0, ()
+        sums = ()
         for which, bucket in zip(self.chosen, self.buckets):  # noqa: B905  # graph mode knows no strict
             arrays = () if sums else scalars
             for index in which:

@@ -40,7 +40,8 @@ class TrainStep(nn.Cell):
     ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)  # parameters keep their names
         _check(model, optimizer)
-        self.loss, self.optimizer, self.schedule, self.clip = loss, optimizer, schedule, _clip(model, optimizer, max_norm)
+        self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
+        self.clip = _clip(model, optimizer, max_norm)
         self.scaling, self.counter = scaling, counter
         self.is_finite, self.where, self.nan = ops.isfinite, ops.where, Tensor(math.nan, ms.float32)
         self.loss_and_gradients = self.differentiated(loss if scaling is None else Objective(loss, scaling))

@@ -87,7 +87,7 @@ class CheckpointConfig:
     keep: Annotated[int, "of the newest ones are kept; older ones go", COUNT] = 2
     best: Annotated[bool, "the one with the best held-out loss is kept besides"] = True
     asynchronous: Annotated[bool, "written by a thread while the training goes on"] = True
-    sharded: Annotated[bool, "each process writes its own share of the weights; false: the first one writes all"] = False
+    sharded: Annotated[bool, "each process writes its own share of the weights; false: the first writes all"] = False
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,9 @@ class ParallelConfig:
 
     dp: Annotated[int, "replicas of the model: each takes rows / dp of a batch", COUNT] = 1
     tp: Annotated[int, "processes that share a replica's heads, MLP and vocabulary", COUNT] = 1
-    bucket: Annotated[float, "MiB of gradients that are added up in one message; 0: each weight alone", NOT_NEGATIVE] = 16.0
+    bucket: Annotated[
+        float, "MiB of gradients that replicas add up in one message; 0: each weight alone", NOT_NEGATIVE
+    ] = 16.0
 
 
 @dataclass(frozen=True)
