@@ -104,8 +104,8 @@ def check_masks(first, second):
 
 def check_layouts(first, second, alone, out):
     report, run, rows = alone
-    assert first["dp"]["ok"] and second["dp"]["step"] == first["tp"]["step"] == first["sharded"] == STEPS
-    for name in ("dp", "tp", "sharded"):
+    assert first["dp"]["ok"] and second["dp"]["step"] == first["tp"] == second["tp"] == STEPS
+    for name in ("dp", "tp"):
         told = read_report(out / name / "report.json")
         assert np.abs(losses(told) - losses(report)).max() <= LIMIT, name
         for ours, theirs in zip(told.held_out, report.held_out, strict=True):
@@ -122,11 +122,11 @@ def check_resume(first, alone, out, path, tmp_path):
     assert first["again"] == {"resumed": EVERY, "differences": []}
     assert apart(out / "other", out / "dp") <= 2 * LIMIT
     assert len(first["other"]) == 2 and first["other"][0].startswith("parallel.dp was 2 and is 1")
-    sharded = tmp_path / "run"
-    shutil.copytree(out / "sharded", sharded)
-    for later in sorted(sharded.glob("checkpoints/step-*"))[1:]:
+    shares = tmp_path / "run"  # of two processes, with which one goes on
+    shutil.copytree(out / "tp", shares)
+    for later in sorted(shares.glob("checkpoints/step-*"))[1:]:
         shutil.rmtree(later)
-    report = Trainer(config(path, sharded), quiet=True).run(resume=True)
+    report = Trainer(config(path, shares), quiet=True).run(resume=True)
     assert report.resumed == EVERY and np.abs(losses(report) - losses(alone[0])).max() <= LIMIT
 
 
@@ -173,7 +173,7 @@ def test_ranks_are_launched_and_their_report_is_the_answer(path, alone, tmp_path
 
 def test_what_cannot_be_is_said_before_anything_is_launched(path, tmp_path, monkeypatch):
     calls = planted(monkeypatch, lambda arguments: None)
-    for settings, what in (("parallel.tp=3", "cannot be shared"), ("data.train=[nowhere.txt]", "")):
+    for settings, what in (("parallel.tp=3", "cannot be shared"), ("data.train=[nowhere.txt]", "nowhere|no such")):
         with pytest.raises((ConfigError, FileError), match=what):
             train(config(path, tmp_path / "run", "parallel.tp=2", settings))
     (tmp_path / "full").mkdir()

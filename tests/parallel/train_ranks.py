@@ -37,8 +37,8 @@ def everything(path: str, out: str) -> dict[str, Any]:
     found: dict[str, Any] = {"messages": messages(dp), "buckets": buckets(dp), "masked": masked(file, dp)}
     report = Trainer(config(file, runs / "dp", "parallel.dp=2"), [rows], ranks=dp).run()
     found["dp"] = {"step": report.step, "ok": report.ok, "rows": rows.seen, "tokens": rows.tokens}
-    found["tp"] = {"step": run(file, runs / "tp", tp, "monitor.sample_every=4", "monitor.prompts=[To be]",
-                               "monitor.sample_tokens=3").step}  # fmt: skip
+    samples = ("monitor.sample_every=4", "monitor.prompts=[To be]", "monitor.sample_tokens=3")
+    found["tp"] = run(file, runs / "tp", tp, "checkpoints.sharded=true", *samples).step
     killed(runs / "dp", runs / "again", dp)
     found["again"] = {"resumed": run(file, runs / "again", dp, resume=True).resumed}
     if dp.is_first:
@@ -46,8 +46,6 @@ def everything(path: str, out: str) -> dict[str, Any]:
         found["again"]["differences"] = compared.differences
     killed(runs / "dp", runs / "other", dp)
     found["other"] = list(run(file, runs / "other", tp, resume=True).warnings)
-    sharded = ("checkpoints.sharded=true", "checkpoints.keep=9")
-    found["sharded"] = run(file, runs / "sharded", tp, *sharded).step
     graph = ("mode=graph", "parallel.bucket=0.001", "batch.accumulate=1", "steps=4")
     found["graph"] = run(file, runs / "graph", dp, *graph).compiled
     found["signal"] = told(Trainer(config(file, runs / "signal", "parallel.dp=2"), [Terminate()], ranks=dp).run())

@@ -159,5 +159,5 @@ def test_a_replica_without_a_token_that_counts_takes_part_with_zeros(pair):
     stepper = accumulated(pair)
     stepper.many = AccumulatedStep(stepper.one, 16.0, Others())
     with execution(MODES["pynative"]):
-        loss, norm, _ = stepper.many([])
+        loss, norm, _ = stepper.many([None])
     assert float(loss.asnumpy()) == 3.0 / (8 / 16) and np.isfinite(norm.asnumpy())

@@ -100,32 +100,35 @@ class Move(nn.Cell):
 class AccumulatedStep:
     """Called with the batches of a step, an iterable of (ids, labels); returns what a `TrainStep` does.
 
-    One in which no token counts is to be left out: its loss is the mean of nothing, NaN, and nothing moves. With
-    replicas that may leave none for one of them, which then adds zeros to what the others have.
+    One in which no token counts is to be left out: its loss is the mean of nothing, NaN, and nothing moves. Where only
+    other replicas have some in their rows of it, None stands for it: their pass is counted, and nothing added.
 
     Args:
         step: what computes loss and gradients, and moves.
         unit: about the tokens of a batch; see `Add`.
-        reduce: adds up over replicas, all of which are called.
+        reduce: adds up over replicas, all of which are called with as many batches.
     """
 
     def __init__(self, step: TrainStep, unit: float = 1.0, reduce: Buckets | None = None) -> None:
-        self.optimizer, self.sums, self.reduce = step.optimizer, Sums(step.optimizer.weights), reduce
+        self.optimizer, self.sums = step.optimizer, Sums(step.optimizer.weights)
         self.add, self.move = Add(step, self.sums, unit), Move(step, self.sums, unit, reduce)
         self.half_done = False
 
-    def __call__(self, batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    def __call__(self, batches: Iterable[tuple[Tensor, Tensor] | None]) -> tuple[Tensor, Tensor, Tensor]:
         """Mean loss of all tokens that count, norm of its gradient, learning rate.
 
         Raises:
-            UsageError: there is no batch, and no replica that could have one.
+            UsageError: there is no batch.
         """
         if self.half_done:  # an interrupted step has left something behind
             self.sums()
         self.half_done, count = True, 0
         for count, batch in enumerate(batches, 1):  # noqa: B007
-            self.add(*batch)
-        if not count and self.reduce is None:
+            if batch is None:
+                self.add.step.advance()
+            else:
+                self.add(*batch)
+        if not count:
             raise UsageError("a step takes a batch at least", got="none")
         moved = self.move()
         self.half_done = False

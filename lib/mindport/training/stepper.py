@@ -80,14 +80,15 @@ class Stepper:
         if not self.model.training:  # whoever evaluated has left it so; no graph would notice, PyNative would
             self.model.set_train()
         began, before, scale = time.perf_counter(), self.compiles.total, self.loss_scale
-        some = [batch for batch in batches if batch.counted]
-        with execution(self.config.mode), self.compiles.watch([("step", b.ids.shape) for b in some] or ["nothing"]):
-            counted = int(total(self.ranks, [sum(batch.counted for batch in some)])[0])
-            loss, norm, lr = self._learn(some) if counted else NOTHING
+        counted = [int(n) for n in total(self.ranks, [batch.counted for batch in batches])]
+        told = [batch for batch, n in zip(batches, counted, strict=True) if n]
+        shapes = [("step", batch.ids.shape) for batch in told if batch.counted]
+        with execution(self.config.mode), self.compiles.watch(shapes or ["nothing"]):
+            loss, norm, lr = self._learn(told) if told else NOTHING
         self.taken += 1
         return StepRecord(
             step=self.taken, loss=loss, norm=norm, lr=lr, loss_scale=scale, moved=math.isfinite(norm),
-            counted=counted, tokens=self.ranks.dp * sum(batch.ids.size for batch in batches),
+            counted=sum(counted), tokens=self.ranks.dp * sum(batch.ids.size for batch in batches),
             seconds=time.perf_counter() - began, compiled=self.compiles.total - before,
         )  # fmt: skip
 
@@ -146,7 +147,7 @@ class Stepper:
         return AccumulatedStep(self.one, _unit(self.rows, self.config.data.tokens), reduce)
 
     def _learn(self, batches: Sequence[Batch]) -> tuple[float, float, float]:
-        tensors = map(_tensors, batches)
+        tensors = (_tensors(batch) if batch.counted else None for batch in batches)
         loss, norm, lr = self.one(*next(tensors)) if self.many is None else self.many(tensors)
         return float(loss.asnumpy()), float(norm.asnumpy()), float(lr.asnumpy())
 

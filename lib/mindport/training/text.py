@@ -21,15 +21,21 @@ def prepare_text(config: TrainConfig) -> DataReport:
     return prepare(config.data, directory, text_directory(config), vocab_size=model.vocab_size, seed=config.seed)
 
 
-def open_text(config: TrainConfig) -> Prepared:
+def open_text(config: TrainConfig, *, ready: bool = False) -> Prepared:
     """The rows of a training; prepared, if they were not.
+
+    Args:
+        config: of the training.
+        ready: another process has just prepared them, or found them whole.
 
     Raises:
         MindPortError: as `prepare_text`.
     """
-    report = prepare_text(config)
+    if not ready:
+        prepare_text(config)
     directory, model = described_model(config)  # every file was held to its digest just now
-    return open_data(report.directory, tokenizer=tokenizer_of(directory), vocab_size=model.vocab_size, check=False)
+    return open_data(text_directory(config), tokenizer=tokenizer_of(directory), vocab_size=model.vocab_size,
+                     check=False)  # fmt: skip
 
 
 def text_directory(config: TrainConfig) -> Path:

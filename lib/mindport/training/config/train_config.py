@@ -45,7 +45,7 @@ class DataConfig:
 class BatchConfig:
     """How many rows a step takes, and in how many pieces."""
 
-    rows: Annotated[int, "of one forward and backward pass: memory grows with it", COUNT] = 8
+    rows: Annotated[int, "of one forward and backward pass, over all replicas: memory grows with it", COUNT] = 8
     accumulate: Annotated[int, "passes whose gradients are added up, by tokens, before the weights move", COUNT] = 1
 
 
