@@ -17,7 +17,7 @@ LAUNCHER := $(shell for p in python3 python3.12 python3.11 python3.10 python; do
 	if $$p -c "" >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lab check bench kill peer fuzz sanitize clean
+.PHONY: help setup run test lab check bench kill orphans peer fuzz sanitize clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -57,6 +57,9 @@ kill: setup  ## kill trainings at 20 moments, resume each time, compare every bi
 	$(BIN)/python -m mindport.training.kill_test data/training/tiny-gpt2.yaml $(KILL) $(RANKS) --set parallel.tp=2
 	$(BIN)/python -m mindport.training.kill_test data/training/tiny-llama.yaml $(KILL) $(RANKS) --set parallel.dp=2 \
 		--set parallel.tp=2 --times 8
+
+orphans: setup  ## end 36 launches by force, in every way that is known, and count the processes that are left
+	$(BIN)/python -m mindport.parallel.launch.violence --times 36 $(ARGS)
 
 peer: setup  ## hold our weights and YAML to MindSpore Transformers itself; writes docs/mindformers.md
 	$(BIN)/python .ci/peer/peer.py $(ARGS)

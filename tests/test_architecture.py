@@ -26,7 +26,7 @@ ROOMS = (
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "processes", "fork_server", "environment",
     "environment.doctor", "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config",
-    "training.data", "training.monitor", "tracing", "claims", "coverage", "parallel.plan", "report", "display",
+    "training.data", "training.monitor", "tracing", "claims", "coverage", "parallel.launch", "parallel.plan", "report", "display",
     "exercises", "notebook", "run", "commands", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}

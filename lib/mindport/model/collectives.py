@@ -126,28 +126,43 @@ class ShareOfLoss(nn.Cell):
     Args:
         ranks: who share the vocabulary.
         rows: of this rank's part.
-        ignore_index: the label that does not count.
     """
 
-    def __init__(self, ranks: Ranks, rows: int, ignore_index: int = kernels.IGNORED) -> None:
+    def __init__(self, ranks: Ranks, rows: int) -> None:
         super().__init__()
-        self.ignored, self.own = ignore_index, OwnClasses(ranks, rows)
-        self.gather, self.sum = Gathered(ranks), Summed(ranks.tp_group)
-        self.still, self.where, self.pick, self.max = ops.stop_gradient, ops.where, ops.GatherD(), ops.ReduceMax()
-        self.exp, self.log, self.float32 = ops.Exp(), ops.Log(), ms.float32
+        self.both = MeanAndSums(ranks, rows)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
-        counts = labels != self.ignored
-        own, mine = self.own(self.where(counts, labels, 0))  # any class for an ignored label
-        shifted = logits - self.still(self.largest(logits)).expand_dims(-1)
-        picked = self.pick(shifted, 1, own.reshape((-1, 1))).reshape((-1,))
-        label = self.sum(self.where(mine, picked, 0.0))
-        each = self.log(self.sum(self.exp(shifted).sum(-1))) - label
-        return self.where(counts, each, 0.0).sum() / counts.astype(self.float32).sum()
+        return self.both(logits, labels)[0]
 
-    def largest(self, logits: Tensor) -> Tensor:
-        """Of each row, over all ranks, (N,)."""
-        return self.max(self.gather(self.max(logits, -1).expand_dims(-1)), -1)
+
+class MeanAndSums(nn.Cell):
+    """The mean (), and what its gradient needs of each row: the largest logit, and the logarithm of the sum (N, 2)."""
+
+    def __init__(self, ranks: Ranks, rows: int) -> None:
+        super().__init__()
+        self.part = kernels.cross_entropy_share(first=ranks.tp_rank * rows, classes=ranks.tp * rows)
+        self.gather, self.tp, self.ignored = Gathered(ranks), ranks.tp, kernels.IGNORED
+        self.exp, self.log, self.max, self.where, self.concat = (
+            ops.Exp(),
+            ops.Log(),
+            ops.ReduceMax(),
+            ops.where,
+            ops.Concat(-1),
+        )
+        self.zeros, self.float32 = ops.ZerosLike(), ms.float32
+
+    def construct(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        said = self.gather(self.part(logits, labels)).reshape((-1, self.tp, 3))
+        tops, sums, label = said[:, :, 0], said[:, :, 1], said[:, :, 2].sum(-1)
+        top = self.max(tops, -1)
+        log_sum = self.log(self.exp(tops - top.expand_dims(-1) + sums).sum(-1))
+        counts = labels != self.ignored
+        mean = self.where(counts, log_sum + (top - label), 0.0).sum() / counts.astype(self.float32).sum()
+        return mean, self.concat((top.expand_dims(-1), log_sum.expand_dims(-1)))
+
+    def bprop(self, logits: Tensor, labels: Tensor, out: Any, dout: Any) -> tuple[Tensor, Tensor]:
+        return self.part.gradient(logits, labels, out[1], dout[0]), self.zeros(labels)
 
 
 class SplitNorm(nn.Cell):

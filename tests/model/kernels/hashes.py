@@ -36,8 +36,10 @@ def state(seed: int = SEED, passes: int = PASSES) -> np.ndarray:
     return np.array([seed, passes], np.int32)
 
 
-def place(seed: int = SEED, passes: int = PASSES, number: int = NUMBER) -> Place:
-    return Place(Parameter(Tensor(state(seed, passes), ms.int32), name="random.state", requires_grad=False), number)
+def place(seed: int = SEED, passes: int = PASSES, number: int = NUMBER, **among: int) -> Place:
+    """`among`: which part of the batch, and which share of its sequences' rows."""
+    held = Parameter(Tensor(state(seed, passes), ms.int32), name="random.state", requires_grad=False)
+    return Place(held, number, **among)
 
 
 def keep(p: float) -> tuple[np.ndarray, np.ndarray]:

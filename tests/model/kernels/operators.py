@@ -115,6 +115,16 @@ def cross_entropy(grad: bool) -> list[list[Array]]:
     return cases
 
 
+def cross_entropy_share(grad: bool) -> list[list[Array]]:
+    """The middle of three parts, in which some labels are."""
+    cases = []
+    for n, v in LOGITS:
+        labels = ints(*((v - 1, -100, 3 * v - 1, v) * n)[:n])
+        rest = [f(n, 2), numbers(0.5), f(n, v)] if grad else [f(n, 3)]
+        cases.append([f(n, v), labels, ints(-100), ints(v, 3 * v), *rest])
+    return cases
+
+
 def adamw() -> list[list[Array]]:
     parameters = [f(*shape) for shape in TENSORS]
     second = [Array(shape, "float32", (0.5,) * math.prod(shape)) for shape in TENSORS]  # no root of less than 0
@@ -133,6 +143,8 @@ OPERATORS: dict[str, list[list[Array]]] = {
     **{name: linear(name) for name in LINEAR},
     "cross_entropy": cross_entropy(grad=False),
     "cross_entropy_grad": cross_entropy(grad=True),
+    "cross_entropy_share": cross_entropy_share(grad=False),
+    "cross_entropy_share_grad": cross_entropy_share(grad=True),
     "adamw": adamw(),
     "dropout": [[f(*shape), STATE, KEEPS[1], f(*shape)] for shape in ROWS],
     "global_norm": [[f(*shape) for shape in TENSORS] + [f(1)]],

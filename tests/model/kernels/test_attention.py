@@ -188,6 +188,16 @@ def test_weights_are_dropped_in_training_only():
     assert np.abs(kernel.set_train()(*tensors).asnumpy() - still).max() > 0.1
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_processes_that_share_batch_and_heads_drop_what_one_would(path):
+    changes = {"dropout": 0.25, "batch": 4, "tokens": 5, "keys": 9}
+    tensors, expected, gradients, weight = expectation(changes)
+    mine = [x[2:, :, x.shape[2] // 2 :] for x in (*tensors, expected, *gradients, weight)]
+    kernel = built(path, {**changes, "heads": 2, "kv_heads": 1}, place=place(part=1, shares=2, share=1))
+    got, got_gradients = ours(kernel, mine[:3], 3, mine[-1], ms.PYNATIVE_MODE)
+    held(got, mine[3], got_gradients, mine[4:7])
+
+
 def test_half_precision_is_computed_by_the_reference():
     """Mixed precision casts what a kernel made for float32 is given."""
     tensors, expected, *_ = expectation({})

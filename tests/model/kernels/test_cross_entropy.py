@@ -204,6 +204,57 @@ def test_labels_of_another_shape_or_dtype_stop(labels):
         kernel()(Tensor(normal(7, 11)), Tensor(labels)).asnumpy()
 
 
+# The classes shared by ranks, which one process plays one after the other.
+
+
+def shared(path: str, logits: np.ndarray, labels: np.ndarray, ranks: int) -> tuple[float, np.ndarray]:
+    """The loss from what each rank says of each row, and the gradients of their shares beside each other."""
+    width, classes = logits.shape[1] // ranks, logits.shape[1]
+    with override("cross_entropy_share", path):
+        parts = [kernels.cross_entropy_share(first=r * width, classes=classes) for r in range(ranks)]
+    shares = [Tensor(np.ascontiguousarray(logits[:, r * width : (r + 1) * width])) for r in range(ranks)]
+    tops, sums, label = np.stack([p(x, Tensor(labels)).asnumpy() for p, x in zip(parts, shares, strict=True)], -1
+                                 ).transpose(1, 0, 2).astype(np.float64)  # fmt: skip
+    top, counts = tops.max(-1), labels != -100
+    log_sum = np.log(np.exp(tops - top[:, None] + sums).sum(-1))
+    saved = Tensor(np.stack([top, log_sum], -1).astype(np.float32))
+    gradients = [p.gradient(x, Tensor(labels), saved, Tensor(3.0, ms.float32)).asnumpy()
+                 for p, x in zip(parts, shares, strict=True)]  # fmt: skip
+    return (log_sum + top - label.sum(-1))[counts].mean(), np.concatenate(gradients, -1)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("rows", "classes", "ranks"), [(7, 12, 2), (5, 66, 3), (4, 2500, 4), (3, 6, 6)])
+def test_ranks_that_share_the_classes(path, rows, classes, ranks):
+    logits, labels = case(rows, classes)
+    assert error(shared(path, logits, labels, ranks), exact(logits, labels)) <= 1
+    logits[:, : classes // ranks] = -np.inf  # a rank of which every class is ruled out
+    labels[labels >= 0] = classes - 1
+    assert error(shared(path, logits, labels, ranks), exact(logits, labels)) <= 1
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_label_of_another_rank_is_none_of_this_one_s(path):
+    """The negative control: one that every rank takes for its own."""
+    logits, labels = case(7, 12)
+    with override("cross_entropy_share", path):
+        first = kernels.cross_entropy_share(first=0, classes=12)
+    own = (labels >= 0) & (labels < 6)
+    said = first(Tensor(logits[:, :6].copy()), Tensor(labels)).asnumpy()[:, 2]
+    np.testing.assert_array_equal(said, np.where(own, logits[np.arange(7), np.where(own, labels, 0)], 0))
+    assert not error(shared(path, logits, np.where(labels >= 6, labels - 6, labels), 2), exact(logits, labels)) <= 1
+
+
+@pytest.mark.parametrize("label", [12, -1])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_label_that_is_no_class_of_any_rank_stops_each(path, label):
+    logits, labels = case(7, 12)
+    labels[3] = label
+    for first in (0, 6):
+        with override("cross_entropy_share", path), pytest.raises(RuntimeError):
+            kernels.cross_entropy_share(first=first, classes=12)(Tensor(logits[:, :6].copy()), Tensor(labels)).asnumpy()
+
+
 FAULTS = {
     "no rescaling": ("std::exp((double)top - higher)", "1"),
     "a label's logit kept": ("dx[label] -= scale", "dx[label] -= 0"),

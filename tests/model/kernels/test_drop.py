@@ -41,6 +41,19 @@ def test_any_shape(path, shape):
     np.testing.assert_array_equal(got, factors(rows, shape[-1], 0.3).reshape(shape).astype(np.float32))
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("path", PATHS)
+def test_processes_that_share_a_batch_drop_what_one_would(path, mode):
+    """Batch rows 2 and 3 of 4, and of six heads the middle ones."""
+    whole = factors(4 * 6 * 5, 77, 0.3).reshape(4, 6, 5, 77).astype(np.float32)
+    among, rows = {"part": 1, "shares": 3, "share": 1}, np.ones((2, 2, 5, 77), np.float32)
+    value, (gradient,) = ours(made(path, **among), (rows,), 1, rows, mode)
+    for got in (value, gradient):
+        np.testing.assert_array_equal(got, whole[2:, 2:4])
+    np.testing.assert_array_equal(made(path, part=1)(Tensor(rows)).asnumpy().reshape(20, 77),
+                                  factors(40, 77, 0.3)[20:].astype(np.float32))  # fmt: skip
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_half_is_rounded_once(path):
     x = normal(4, 9).astype(np.float16)

@@ -32,3 +32,14 @@ def grid(dp: int, tp: int, other: int) -> dict[str, Any]:
         "threads": os.environ["OMP_NUM_THREADS"], "wait": os.environ["OMP_WAIT_POLICY"], "word": os.environ.get("WORD"),
         "argv": sys.argv[0], "sid": os.getsid(0),
     }  # fmt: skip
+
+
+def echo(kind: str = "", **arguments: Any) -> Any:
+    """Return what came, or fail in a way."""
+    from mindport.errors import UsageError
+
+    if kind == "refuse":
+        raise UsageError("a rank's refusal", got=3, do="try 4")
+    if kind == "break":
+        raise RuntimeError("broken")
+    return object() if kind == "unsayable" else {"rank": int(os.environ["RANK_ID"]), "got": arguments}

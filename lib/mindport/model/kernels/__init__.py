@@ -4,6 +4,7 @@ from mindport.model.kernels.activation import activation, gated
 from mindport.model.kernels.adamw import adamw
 from mindport.model.kernels.attention import attention
 from mindport.model.kernels.cross_entropy import IGNORED, cross_entropy
+from mindport.model.kernels.cross_entropy_share import cross_entropy_share
 from mindport.model.kernels.drop import Place, dropout
 from mindport.model.kernels.gelu import gelu
 from mindport.model.kernels.global_norm import global_norm
@@ -24,6 +25,7 @@ __all__ = [
     "choices",
     "choices_table",
     "cross_entropy",
+    "cross_entropy_share",
     "dropout",
     "gated",
     "gelu",

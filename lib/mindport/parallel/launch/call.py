@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,7 +10,6 @@ from typing import Any, ClassVar
 from mindport import errors
 from mindport.errors import MindPortError, UsageError
 from mindport.parallel.launch import records
-from mindport.parallel.launch.folder import claim
 from mindport.parallel.launch.job import GRACE, JOIN, Job, run, show
 from mindport.parallel.launch.report import LaunchReport
 
@@ -33,7 +31,7 @@ class LaunchFailed(MindPortError):
 def call(
     function: str, arguments: Mapping[str, Any] | None = None, *, workers: int, log_dir: Path | str | None = None,
     timeout: float | None = None, join_timeout: float = JOIN, grace: float = GRACE,
-    environ: Mapping[str, str] | None = None, say: Callable[[str], None] | None = None,
+    environ: Mapping[str, str] | None = None, say: Callable[[str], None] | None = None, fork: bool = True,
 ) -> list[Any]:  # fmt: skip
     """Call a function on each rank of a job, and return what each returned.
 
@@ -43,6 +41,7 @@ def call(
         workers: ranks.
         log_dir: as for `launch`; by default a temporary one, which stays only after a failure.
         timeout, join_timeout, grace, environ, say: as for `launch`.
+        fork: MindSpore is imported once, and the ranks are forked; on Ascend each imports it, as with a script.
 
     Returns:
         Of each rank, what JSON can hold of its result: dataclasses and arrays become dicts and lists, NaN "nan".
@@ -55,16 +54,15 @@ def call(
     module, _, name = function.partition(":")
     if not (module and name.isidentifier()):
         raise UsageError("that is no function", got=function, expected="package.module:function")
-    temporary = log_dir is None
-    folder = claim(Path(tempfile.mkdtemp(prefix="mindport-launch-")) if log_dir is None else Path(log_dir))
+    folder = None if log_dir is None else Path(log_dir)
     report = run(Job(function, dict(arguments or {}), workers, folder, timeout, join_timeout, grace, environ or {},
-                     say or show))  # fmt: skip
+                     say or show, fork))  # fmt: skip
     if not report.ok:
         raise _reason(report)
-    results = [said.result for rank in range(workers) if (said := records.read(folder, rank, records.Said))]
-    if temporary:
-        shutil.rmtree(folder, ignore_errors=True)
-    return results
+    said = [records.read(report.log_dir, rank, records.Said) for rank in range(workers)]
+    if log_dir is None:
+        shutil.rmtree(report.log_dir, ignore_errors=True)
+    return [None if each is None else each.result for each in said]
 
 
 def _reason(report: LaunchReport) -> MindPortError:

@@ -7,9 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,19 @@ from mindport.parallel.launch import records
 from mindport.parallel.launch.environ import TOKEN, job_environment
 from mindport.parallel.launch.folder import claim
 from mindport.parallel.launch.judge import Facts, first_failure, hints, rank_ends
+from mindport.parallel.launch.keeper import CODE
 from mindport.parallel.launch.ports import HOST, Lease, lease
 from mindport.parallel.launch.process_table import end_all, with_token
 from mindport.parallel.launch.report import LaunchReport
 from mindport.parallel.launch.watch import Watch
 
 LOOKS = 0.1  # seconds between two looks
-OTHERS = 2.0  # seconds that the other ranks have to say what they met, once one has failed
+OTHERS = 1.0  # seconds that the other ranks have to say what they met, once one has failed
 GRACE = 5.0  # seconds that the ranks have to end by themselves when the launcher is interrupted
 JOIN = 600.0  # seconds until all ranks have to have joined
 KEEPER = 20.0  # seconds for the keeper to end everything
 PORTS = 3  # attempts, where another program takes the port in between
+KEEPER_CODE = CODE.format("mindport.parallel.launch.keeper", "sys.argv[1:]")
 WORKER = Path(__file__).with_name("worker.py")
 NO_TAIL = 1 << 30  # msrun copies the log of this worker only to its own output
 
@@ -42,23 +45,25 @@ class Job:
         what: a script's path, or `package.module:function`.
         arguments: words for a script, keywords for a function.
         workers: ranks.
-        folder: of logs and records; it is this job's alone.
+        folder: of logs and records, where it is this job's alone; otherwise one in it. Without, a temporary one.
         timeout: seconds for the whole; None: no limit.
         join_timeout: seconds until every rank has to have called `init()`.
         grace: seconds that ranks have to end by themselves after SIGTERM, when the launcher is interrupted.
         environ: variables that go before everything else.
         say: what is done with a line for the user.
+        fork: MindSpore is imported once, and the ranks are forked, where that can be done; see `nursery.py`.
     """
 
     what: str
     arguments: Sequence[str] | Mapping[str, Any]
     workers: int
-    folder: Path
+    folder: Path | None
     timeout: float | None = None
     join_timeout: float = JOIN
     grace: float = GRACE
     environ: Mapping[str, str] = field(default_factory=dict)
     say: Callable[[str], None] = print
+    fork: bool = False
 
     def order(self) -> dict[str, Any]:
         """What the ranks read."""
@@ -97,7 +102,7 @@ def launch(
     path = Path(script)
     if not path.is_file():
         raise UsageError("there is no such script", where=path, do="name a Python file")
-    folder = claim(Path("runs", "launch") if log_dir is None else Path(log_dir))
+    folder = Path("runs", "launch") if log_dir is None else Path(log_dir)
     return run(Job(str(path), [str(word) for word in arguments], workers, folder, timeout, join_timeout, grace,
                    environ or {}, say or show))  # fmt: skip
 
@@ -110,9 +115,15 @@ def run(job: Job) -> LaunchReport:
     before.require()
     for warning in before.warnings():
         job.say(f"warning: {warning}")
+    job = replace(job, folder=claim(job.folder or Path(tempfile.mkdtemp(prefix="mindport-launch-"))))
     write_json(job.folder / records.JOB, job.order())
     (job.folder / records.FOLDER).mkdir(exist_ok=True)
     job.say(f"{job.what}: {job.workers} ranks, logs in {job.folder}")
+    return _report(job)
+
+
+def _report(job: Job) -> LaunchReport:
+    """Run a job in its folder, again where its port is taken."""
     for _ in range(PORTS):
         watch = Watch(job.folder, job.workers, job.say)
         facts, stopped = _attempt(job, watch)
@@ -152,6 +163,8 @@ def _wait(job: Job, watch: Watch, keeper: subprocess.Popen[bytes]) -> str:
             failed_at = watch.seconds
         if failed_at is not None and watch.seconds > failed_at + OTHERS:
             return ""
+        if failed_at is None and watch.scheduler_is_lost():
+            return "MindSpore's scheduler ended before the ranks: its log says why, unless somebody killed it"
         if failed_at is None and (late := _late(job, watch, facts)):
             watch.ask_for_stacks()
             return late
@@ -184,7 +197,7 @@ def _keeper(job: Job, port: Lease) -> Iterator[subprocess.Popen[bytes]]:
         "worker_num": job.workers, "local_worker_num": job.workers, "master_addr": HOST, "master_port": port.port,
         "log_dir": job.folder, "join": True, "cluster_time_out": int(job.join_timeout) + 60, "tail_worker_log": NO_TAIL,
     }  # fmt: skip
-    command = [sys.executable, "-m", "mindport.parallel.launch.keeper", str(os.getpid())]
+    command = [sys.executable, "-c", KEEPER_CODE, str(os.getpid()), str(int(job.fork))]
     command += [*(f"--{name}={value}" for name, value in options.items()), str(WORKER)]
     environ = job_environment(job.folder, job.workers, job.environ)
     with (job.folder / "msrun.log").open("ab") as log:

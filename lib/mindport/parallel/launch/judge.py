@@ -11,6 +11,7 @@ from mindport.parallel.launch.report import RankEnd
 from mindport.processes import ending
 
 MEMORY = "by the kernel for want of memory, or by somebody"
+RUNNERS = ('"<frozen runpy>"', "/runpy.py", "/mindport/parallel/launch/worker.py")
 EARLY = 5.0  # seconds; a rank that ended well so long before another failed may be why
 
 
@@ -78,8 +79,13 @@ def _end(facts: Facts, first: Facts | None, began: float, stopped: str) -> RankE
     return RankEnd(
         facts.rank, _state(facts, first, stopped), code, None if at is None else at - began,
         facts.ended and facts.ended.peak, facts.last, facts.said.error if facts.said else "",
-        facts.said.traceback if facts.said else "", facts.stack,
+        facts.said.traceback if facts.said else "", _script_part(facts.stack),
     )  # fmt: skip
+
+
+def _script_part(stack: str) -> str:
+    """A stack without the frames that run a script."""
+    return "".join(line for line in stack.splitlines(True) if not any(name in line for name in RUNNERS))
 
 
 def _state(facts: Facts, first: Facts | None, stopped: str) -> str:

@@ -1,9 +1,9 @@
 """The process between the launcher and msrun: it outlives the one and ends what the other started.
 
-msrun gives each worker a session of its own, so that no signal to a group reaches it, and leaves the workers behind when
-it is killed. What is orphaned below this process becomes its child; when the launcher ends, in whatever way, or asks for
-it with SIGTERM, or msrun ends, all of it is killed. The kernel kills msrun when this process is killed, and so on
-downwards (`worker.py`).
+msrun gives each worker a session of its own, so that no signal to a group reaches it, and leaves the workers behind
+when it is killed. What is orphaned below this process becomes its child; when the launcher ends, in whatever way, or
+asks for it with SIGTERM, or msrun ends, all of it is killed. The kernel kills msrun when this process is killed, and so
+on downwards (`worker.py`).
 """
 
 from __future__ import annotations
@@ -20,19 +20,25 @@ from collections.abc import Sequence
 from mindport.parallel.launch.environ import TOKEN
 from mindport.parallel.launch.process_table import adopt_orphans, below, die_with, end_all, with_token
 
-MSRUN = "import sys; sys.path[:] = filter(None, sys.path); from mindspore.parallel.cluster.run import main; main()"
+CODE = "import sys; sys.path[:] = filter(None, sys.path); from {} import main; main({})"  # without the user's folder
+MSRUN = {False: CODE.format("mindspore.parallel.cluster.run", ""),
+         True: CODE.format("mindport.parallel.launch.nursery", "sys.argv[1:]")}  # fmt: skip
 LOOKS = 0.1  # seconds between two looks at the launcher
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run msrun with these arguments; the first one is the number of the launcher's process, before them."""
-    launcher, *options = arguments
+    """Run msrun.
+
+    Args:
+        arguments: the number of the launcher's process, "1" where ranks are forked, and msrun's own.
+    """
+    launcher, forks, *options = arguments
     wanted: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _: wanted.append(number))  # not ignored: msrun would inherit that
     adopt_orphans()
     own = os.getpid()
-    msrun = subprocess.Popen([sys.executable, "-c", MSRUN, *options], stdin=subprocess.DEVNULL,
+    msrun = subprocess.Popen([sys.executable, "-c", MSRUN[forks == "1"], *options], stdin=subprocess.DEVNULL,
                              preexec_fn=lambda: die_with(own))  # fmt: skip
     while os.getppid() == int(launcher) and not wanted and not _has_ended(msrun.pid):
         time.sleep(LOOKS)

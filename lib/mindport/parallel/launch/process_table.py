@@ -15,15 +15,15 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PATIENCE = 10.0  # seconds, for processes that the kernel cannot end at once
 
 
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process as soon as its parent ends.
+def die_with(parent: int, number: int = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal as soon as its parent ends.
 
     The wish counts for the thread that forked, which has to be one that lasts. A parent that ended before the wish was
     made is noticed by its number.
     """
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
     if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
 
 
 def adopt_orphans() -> None:

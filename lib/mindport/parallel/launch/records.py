@@ -3,6 +3,7 @@
 rank_0.started.json   by the rank: its process, and the one that waits for it
 rank_0.said.json      by the rank: what the script came to, and what it returned or raised
 rank_0.ended.json     by the process that waits: with which code or signal the rank ended
+scheduler.*.json      the first and the third, of MindSpore's scheduler
 rank_0.stack          by the rank, when it is asked with a signal: where it is
 """
 
@@ -73,9 +74,10 @@ class Ended:
     peak: int
 
 
-def path(folder: Path, rank: int, kind: type) -> Path:
-    """Where a rank's record of this kind is."""
-    return folder / FOLDER / f"rank_{rank}.{kind.__name__.lower()}.json"
+def path(folder: Path, rank: int | None, kind: type) -> Path:
+    """Where a rank's record of this kind is; the scheduler, which is none, has some as well."""
+    name = "scheduler" if rank is None else f"rank_{rank}"
+    return folder / FOLDER / f"{name}.{kind.__name__.lower()}.json"
 
 
 def stack_path(folder: Path, rank: int) -> Path:
@@ -83,20 +85,27 @@ def stack_path(folder: Path, rank: int) -> Path:
     return folder / FOLDER / f"rank_{rank}.stack"
 
 
-def write(folder: Path, rank: int, record: Started | Said | Ended) -> None:
+def write(folder: Path, rank: int | None, record: Started | Said | Ended) -> None:
     """Write a record down."""
     write_json(path(folder, rank, type(record)), asdict(record))
 
 
-def read(folder: Path, rank: int, kind: type[Record]) -> Record | None:
+def read(folder: Path, rank: int | None, kind: type[Record]) -> Record | None:
     """A rank's record of this kind, when it is there."""
     with contextlib.suppress(FileNotFoundError):
         return kind(**json.loads(path(folder, rank, kind).read_text(encoding="utf-8")))
     return None
 
 
+def log_path(folder: Path, rank: int | None) -> Path:
+    """Where msrun sends what a rank prints, or the scheduler."""
+    return folder / ("scheduler.log" if rank is None else f"worker_{rank}.log")
+
+
 def clear(folder: Path, workers: int) -> None:
-    """Remove the records of an attempt that came to nothing."""
-    for rank in range(workers):
-        for file in (*(path(folder, rank, kind) for kind in (Started, Said, Ended)), stack_path(folder, rank)):
+    """Remove the records and logs of an attempt that came to nothing."""
+    for rank in (None, *range(workers)):
+        files = [path(folder, rank, kind) for kind in (Started, Said, Ended)]
+        files += [log_path(folder, rank), *([] if rank is None else [stack_path(folder, rank)])]
+        for file in files:
             file.unlink(missing_ok=True)

@@ -32,13 +32,22 @@ class Watch:
         self.joined: set[int] = set()
         self.port_taken = False
         self._gone: dict[int, float] = {}
-        self._logs = [Log(folder / f"worker_{rank}.log") for rank in range(workers)]
-        self._scheduler = Log(folder / "scheduler.log")
+        self._logs = [Log(records.log_path(folder, rank)) for rank in range(workers)]
+        self._scheduler = Log(records.log_path(folder, None))
 
     @property
     def seconds(self) -> float:
         """Since the beginning."""
         return time.time() - self.began
+
+    def scheduler_is_lost(self) -> bool:
+        """Whether it has ended, and not because all ranks had left it: the others would wait for it for ever."""
+        started = records.read(self.folder, None, records.Started)
+        if started is None:
+            return False
+        is_gone = not is_running(started.keeper)
+        ended = records.read(self.folder, None, records.Ended)
+        return is_gone if ended is None else ended.code != 0
 
     def look(self) -> list[Facts]:
         """Pass on what was printed since the last look, and say how each rank stands."""

@@ -17,7 +17,9 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
+import socket
 import time
 import traceback
 from pathlib import Path
@@ -28,41 +30,90 @@ from mindport.errors import MindPortError
 from mindport.files import read_json
 from mindport.parallel.launch import records
 from mindport.parallel.launch.environ import TOKEN
-from mindport.parallel.launch.process_table import die_with
+from mindport.parallel.launch.process_table import adopt_orphans, below, die_with, end_all
 from mindport.results import plain
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 OWN = (__file__, runpy.__file__, "<frozen runpy>", importlib.__file__, "<frozen importlib._bootstrap>")
 
 
 def main() -> None:
-    """Be what msrun says."""
-    die_with(os.getppid())
-    folder = Path(os.environ[TOKEN])
-    if os.environ.get("MS_ROLE") == "MS_SCHED":
-        _serve()
-    rank = int(os.environ["RANK_ID"])
-    own = os.getpid()
+    """Be what msrun says, or have that done by a process that has imported MindSpore already."""
+    from mindport.parallel.launch.nursery import ask
+
+    msrun = os.getppid()
+    quiet = os.environ.get("GLOG_v", "2") not in ("0", "1", "2")  # read as MindSpore is imported; see `_serve`
+    channel = None if quiet and _rank() is None else ask()
+    if channel is None:
+        attend(msrun)
+    die_with(msrun)
+    while channel.recv(1) != b"0":  # a failure, or the other end was killed: see `_wait`
+        signal.pause()
+    os._exit(0)
+
+
+def attend(above: int, channel: socket.socket | None = None) -> NoReturn:
+    """Fork a rank, or the scheduler, and wait for it.
+
+    Args:
+        above: the parent, whose end ends everything here.
+        channel: to the process that msrun started, where that is not this one; its end does the same.
+    """
+    folder, rank, own = Path(os.environ[TOKEN]), _rank(), os.getpid()
+    adopt_orphans()
+    for number in SIGNALS:
+        signal.signal(number, lambda number, _: _end_after(above))
+    die_with(above, signal.SIGTERM)
     if not (pid := os.fork()):
         die_with(own)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        if channel is not None:
+            channel.close()
+        if rank is None:
+            _serve(folder, own)
         _be_rank(folder, rank, own)
-    _wait(folder, rank, pid)
+    _wait(folder, rank, pid, channel)
 
 
-def _serve() -> NoReturn:
+def _rank() -> int | None:
+    """Which rank this is; None for the scheduler."""
+    return None if os.environ.get("MS_ROLE") == "MS_SCHED" else int(os.environ["RANK_ID"])
+
+
+def _serve(folder: Path, keeper: int) -> NoReturn:
     """Be the scheduler; its log tells the launcher which ranks have joined, whatever level the user's has."""
     os.environ["GLOG_v"] = "2"
+    records.write(folder, None, records.Started(os.getpid(), keeper, time.time()))
     from mindspore.communication import init
 
-    init()  # until the cluster ends
+    init()  # MindSpore ends the process in there, with 0, when the last rank has left
     sys.exit()
 
 
-def _wait(folder: Path, rank: int, pid: int) -> NoReturn:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # they are for the rank
+def _end_after(above: int) -> None:
+    """End what is below this process when its parent has ended; any other signal of these is for the rank."""
+    if os.getppid() != above:
+        _end_below()
+
+
+def _end_below() -> NoReturn:
+    own = os.getpid()
+    end_all(lambda: below(own))
+    os._exit(1)
+
+
+def _wait(folder: Path, rank: int | None, pid: int, channel: socket.socket | None) -> NoReturn:
+    """Until the rank has ended, and after a failure longer."""
+    if channel is not None:
+        watched = os.pidfd_open(pid)
+        if watched not in select.select([watched, channel], [], [])[0]:
+            _end_below()
     _, status, usage = os.wait4(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     records.write(folder, rank, records.Ended(code, time.time(), usage.ru_maxrss * 1024))
+    if channel is not None and not code:
+        channel.send(b"0")
     while code:
         signal.pause()
     os._exit(0)
@@ -73,7 +124,7 @@ def _be_rank(folder: Path, rank: int, keeper: int) -> NoReturn:
     stack = open(records.stack_path(folder, rank), "w", encoding="utf-8")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
     faulthandler.enable()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     records.write(folder, rank, records.Started(os.getpid(), keeper, time.time()))
     job = read_json(folder / records.JOB)
     try:

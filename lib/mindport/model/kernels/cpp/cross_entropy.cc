@@ -39,13 +39,27 @@ static void log_sum_exp(const float* x, int64_t n, float* saved) {
   saved[1] = (float)std::log(total);
 }
 
-// dx = (softmax(x) − onehot(label)) · scale.
-static void gradient(const float* x, const float* saved, int32_t label, float scale, float* dx, int64_t n) {
+// dx = softmax(x) · scale.
+static void softmax(const float* x, const float* saved, float scale, float* dx, int64_t n) {
   const float top = saved[0], log_sum = saved[1];
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) store(dx + i, scale * exp(load(x + i) - top - log_sum));
   if (i < n) store_part(dx + i, scale * exp(load_part(x + i, n - i) - top - log_sum), n - i);
-  dx[label] -= scale;
+}
+
+// (softmax of each row that counts − onehot(label)) · scale, of the classes from `first` on; labels are of all classes.
+static void gradient(const Call& call, const float* saved, float scale, int32_t first, float* out) {
+  const float* logits = call.at(0);
+  const int32_t *labels = call.at<int32_t>(1), ignored = *call.at<int32_t>(2);
+  const int64_t rows = call.dim(0, 0), classes = call.dim(0, 1);
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < rows; r++) {
+    float* dx = out + r * classes;
+    const int64_t label = (int64_t)labels[r] - first;
+    if (labels[r] == ignored) memset(dx, 0, classes * sizeof(float));
+    else softmax(logits + r * classes, saved + 2 * r, scale, dx, classes);
+    if (labels[r] != ignored && label >= 0 && label < classes) dx[label] -= scale;
+  }
 }
 
 // How many labels count; −1 when one of them is no class.
@@ -59,11 +73,11 @@ static int64_t counted(const int32_t* labels, int64_t rows, int32_t ignored, int
   return count;
 }
 
-// Checks what both operators begin with: logits (N, V), labels (N,), ignored (1,).
-static int check(const Call& call, int count) {
+// Checks what the operators begin with: logits (N, V), labels (N,), ignored (1,), and `integers` arrays of int32 in all.
+static int check(const Call& call, int count, int integers = 2) {
   if (call.count != count) return WRONG_COUNT;
   for (int i = 0; i < count; i++)
-    if (!call.is(i, i == 1 || i == 2 ? "int32" : "float32")) return WRONG_DTYPE;
+    if (!call.is(i, 1 <= i && i <= integers ? "int32" : "float32")) return WRONG_DTYPE;
   const bool shaped = call.ranks[0] == 2 && call.ranks[1] == 1 && call.dim(0, 0) == call.dim(1, 0);
   return shaped && call.size(2) == 1 ? OK : WRONG_SHAPE;
 }
@@ -93,17 +107,53 @@ OPERATOR(cross_entropy) {  // logits (N, V), labels (N,), ignored (1,) -> mean (
 OPERATOR(cross_entropy_grad) {  // logits (N, V), labels (N,), ignored (1,), saved (N, 2), dmean (1,) -> dlogits (N, V)
   if (const int wrong = check(call, 6)) return wrong;
   if (!holds_pairs(call, 3) || call.size(4) != 1 || !call.same_shape(0, 5)) return WRONG_SHAPE;
-  const float *logits = call.at(0), *saved = call.at(3);
   const int32_t *labels = call.at<int32_t>(1), ignored = *call.at<int32_t>(2);
-  float* out = call.at(5);
-  const int64_t rows = call.dim(0, 0), classes = call.dim(0, 1), count = counted(labels, rows, ignored, classes);
+  const int64_t rows = call.dim(0, 0), count = counted(labels, rows, ignored, call.dim(0, 1));
   if (count < 0) return WRONG_LABEL;
   const float scale = *call.at(4) / count;
+  gradient(call, call.at(3), scale, 0, call.at(5));
+  return OK;
+}
+
+// Where ranks share the classes, each has those from `first` on, of `all`; what it says of a row is put together with
+// what the others say.
+
+static bool holds_share(const Call& call) {
+  if (call.size(3) != 2) return false;
+  const int32_t first = call.at<int32_t>(3)[0], all = call.at<int32_t>(3)[1];
+  return first >= 0 && first + call.dim(0, 1) <= all;
+}
+
+// logits (N, v), labels (N,), ignored (1,), [first, all] (2,) -> [top, log of the sum, logit of the label or 0] (N, 3)
+OPERATOR(cross_entropy_share) {
+  if (const int wrong = check(call, 5, 3)) return wrong;
+  if (!holds_share(call) || call.ranks[4] != 2 || call.dim(4, 0) != call.dim(0, 0) || call.dim(4, 1) != 3)
+    return WRONG_SHAPE;
+  const float* logits = call.at(0);
+  const int32_t *labels = call.at<int32_t>(1), ignored = *call.at<int32_t>(2);
+  const int32_t first = call.at<int32_t>(3)[0], all = call.at<int32_t>(3)[1];
+  const int64_t rows = call.dim(0, 0), classes = call.dim(0, 1);
+  if (counted(labels, rows, ignored, all) < 0) return WRONG_LABEL;
+  float* out = call.at(4);
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < rows; r++) {
-    const int64_t at = r * classes;
-    if (labels[r] == ignored) memset(out + at, 0, classes * sizeof(float));
-    else gradient(logits + at, saved + 2 * r, labels[r], scale, out + at, classes);
+    float* said = out + 3 * r;
+    const int64_t label = (int64_t)labels[r] - first;
+    said[0] = said[1] = said[2] = 0.f;
+    if (labels[r] == ignored) continue;
+    log_sum_exp(logits + r * classes, classes, said);
+    if (label >= 0 && label < classes) said[2] = logits[r * classes + label];
   }
+  return OK;
+}
+
+// logits, labels, ignored, [first, all], [top, log of the sum] over all ranks (N, 2), dmean (1,) -> dlogits (N, v)
+OPERATOR(cross_entropy_share_grad) {
+  if (const int wrong = check(call, 7, 3)) return wrong;
+  if (!holds_share(call) || !holds_pairs(call, 4) || call.size(5) != 1 || !call.same_shape(0, 6)) return WRONG_SHAPE;
+  const int32_t *labels = call.at<int32_t>(1), ignored = *call.at<int32_t>(2), *share = call.at<int32_t>(3);
+  const int64_t count = counted(labels, call.dim(0, 0), ignored, share[1]);
+  if (count < 0) return WRONG_LABEL;
+  gradient(call, call.at(4), *call.at(5) / count, share[0], call.at(6));
   return OK;
 }

@@ -1,0 +1,101 @@
+"""Ranks that need not import MindSpore again: the process that becomes msrun's parent has, and forks them.
+
+msrun imports MindSpore before it starts anything, and each of its processes once more: more than a second of a core
+for each rank. Here one process imports it, forks msrun, and then a process for each that msrun starts (`worker.py`),
+which asks for it through a socket and waits. Only where the CPU computes, and importing has started no thread, which a
+fork would lose.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from mindport.parallel.launch import worker
+from mindport.parallel.launch.environ import TOKEN
+
+ADDRESS = "MINDPORT_NURSERY"  # of the socket; in the environment of msrun and of what it starts
+MESSAGE = 1 << 20  # bytes of an environment
+LOOKS = 0.1  # seconds between two looks at msrun
+
+
+def main(options: Sequence[str]) -> NoReturn:
+    """Be msrun, or its parent where ranks can be forked."""
+    import mindspore
+    from mindspore.parallel.cluster.run import main as msrun
+
+    sys.argv[:] = ["msrun", *options]
+    if mindspore.get_context("device_target") != "CPU" or len(list(Path("/proc/self/task").iterdir())) > 1:
+        msrun()
+        sys.exit()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        os.environ[ADDRESS] = f"mindport-{os.getpid()}-{os.path.basename(os.environ[TOKEN])}"  # noqa: PTH119
+        listener.bind("\0" + os.environ[ADDRESS])  # a name that vanishes with the process, and is no file
+        listener.listen(1024)
+        if not (pid := os.fork()):
+            listener.close()
+            worker.die_with(os.getppid())
+            msrun()
+            sys.exit()
+        _serve(listener, pid)
+    sys.exit()
+
+
+def ask() -> socket.socket | None:
+    """In what msrun has started: have a process forked that does it instead; None where there is nobody to ask."""
+    if ADDRESS not in os.environ:
+        return None
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        channel.connect("\0" + os.environ[ADDRESS])
+        socket.send_fds(channel, [json.dumps(dict(os.environ)).encode()], [0, 1, 2])
+    except OSError:
+        channel.close()
+        return None
+    return channel
+
+
+def _serve(listener: socket.socket, msrun: int) -> None:
+    """Fork for whoever asks, until msrun has ended."""
+    own = os.getpid()
+    while not _has_ended(msrun):
+        if not select.select([listener], [], [], LOOKS)[0]:
+            continue
+        channel, _ = listener.accept()
+        with channel:
+            message, streams, *_ = socket.recv_fds(channel, MESSAGE, 3)
+            if message and not os.fork():
+                listener.close()
+                _be(json.loads(message), streams, own, channel)
+            for stream in streams:
+                os.close(stream)
+
+
+def _be(environ: dict[str, str], streams: Sequence[int], parent: int, channel: socket.socket) -> NoReturn:
+    """The process that msrun started, as far as the user can tell."""
+    import numpy as np
+
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environ)
+    np.random.seed()  # or all ranks would draw the same, who would not had each imported it
+    worker.attend(parent, channel)
+
+
+def _has_ended(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitpid(-1, os.WNOHANG)[0]:
+            if ended == pid:
+                return True
+        return False
+    return True
