@@ -19,6 +19,7 @@ from mindport.training.kill_test.process import ONE, Training, layout_of
 from mindport.training.run_directory import RunDirectory
 
 POLL = 0.002  # seconds
+Victims = tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,9 @@ def kill_test(config: Path | str, out: Path, *, times: int = 20, seed: int = 0, 
     say("the undisturbed run")
     start = _undisturbed(config, settings, reference)
     kills, draw = [], random.Random(seed)
-    for moment in moments(times, told.steps, start, step_seconds(reference), draw):
-        kills.append(_kill(config, settings, killed, moment, _victims(told, draw)))
+    drawn = moments(times, told.steps, start, step_seconds(reference), draw)
+    for moment, victims in zip(drawn, _victims(told, times, draw), strict=True):
+        kills.append(_kill(config, settings, killed, moment, victims))
         last = kills[-1]
         say(f"kill {len(kills)}, {last.victim}, {last.aimed}: last step {last.step}, checkpoint {last.checkpoint}")
     say("the last resume")
@@ -125,13 +127,19 @@ def kill_test(config: Path | str, out: Path, *, times: int = 20, seed: int = 0, 
     return KillReport(tuple(kills), compare_runs(reference, killed), told.mode, layout_of(told), told.steps, device)
 
 
-def _victims(config: TrainConfig, draw: random.Random) -> tuple[str, tuple[int, ...]]:
-    """Which processes a kill is for: a name, and the ranks; none of them for the process that was started."""
+def _victims(config: TrainConfig, times: int, draw: random.Random) -> list[Victims]:
+    """Which processes each kill is for, each choice about as often: a name, and the ranks; none of them for the process
+    that was started."""
     every = tuple(range(config.parallel.dp * config.parallel.tp))
     if len(every) == 1:
-        return "the process", ()
-    some = [(f"rank {rank}", (rank,)) for rank in every]
-    return draw.choice([("the launcher", ()), *some, ("all ranks", every)])
+        return [("the process", ())] * times
+    choices: list[Victims] = [
+        ("the launcher", ()),
+        *((f"rank {rank}", (rank,)) for rank in every),
+        ("all ranks", every),
+    ]
+    rounds = [draw.sample(choices, len(choices)) for _ in range(-(-times // len(choices)))]
+    return [victims for one in rounds for victims in one][:times]
 
 
 def _check(config: TrainConfig, times: int) -> None:
@@ -153,7 +161,7 @@ def _undisturbed(config: Path | str, settings: Sequence[str], run: RunDirectory)
 
 
 def _kill(
-    config: Path | str, settings: Sequence[str], run: RunDirectory, moment: Moment, victims: tuple[str, tuple[int, ...]]
+    config: Path | str, settings: Sequence[str], run: RunDirectory, moment: Moment, victims: Victims
 ) -> Kill:  # fmt: skip
     began, earlier = time.monotonic(), writer(run)
     name, numbers = victims
