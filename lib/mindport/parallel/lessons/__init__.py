@@ -2,6 +2,15 @@
 
 from mindport.parallel.lessons.crash import Crash, crash_and_resume
 from mindport.parallel.lessons.unsharded import unsharded
-from mindport.parallel.lessons.workshop import cluster_job, layouts_for, lesson_config, traffic_table
+from mindport.parallel.lessons.workshop import cluster_job, layouts_for, lesson_config, plan_that_runs, traffic_table
 
-__all__ = ["Crash", "cluster_job", "crash_and_resume", "layouts_for", "lesson_config", "traffic_table", "unsharded"]
+__all__ = [
+    "Crash",
+    "cluster_job",
+    "crash_and_resume",
+    "layouts_for",
+    "lesson_config",
+    "plan_that_runs",
+    "traffic_table",
+    "unsharded",
+]

@@ -18,6 +18,7 @@ STEPS = {"smoke": 20, "small": 4, "full": 4}
 LR, DROPOUT = 1e-3, 0.1
 DEGREES = (2, 3, 4)  # of tensor parallelism that a workshop's machine can run
 CLUSTER, CARDS, SEQ, BATCH = "LLaMA2-70B", 64, 4096, 512
+KEPT = 2000  # layouts that are looked through for one that everything can say
 
 
 def lesson_config(directory: Path | str, size: str, out: Path | str, steps: int = 0) -> TrainConfig:
@@ -74,3 +75,15 @@ def traffic_table(job: plan.Job, layout: str) -> Table:
             for each in plan.traffic(job, parse_layout(layout))]  # fmt: skip
     return Table(f"gradients of {layout} ({plan.ESTIMATED})",
                  ("how", "messages", "s a step", "share of the step", "faster without them, at most"), rows)  # fmt: skip
+
+
+def plan_that_runs(job: plan.Job) -> plan.Plan:
+    """The fastest layout that each file of a run can say: our own script has no context parallelism, for one.
+
+    Args:
+        job: what is planned.
+    """
+    ranked = plan.plan(job, keep=KEPT).ranked
+    sayable = (each.layout for each in ranked if each.layout.cp == each.layout.interleave == 1
+               and each.layout.recompute != "selective" and each.expressible == "yes")  # fmt: skip
+    return plan.plan(job, layout=next(sayable, None))
