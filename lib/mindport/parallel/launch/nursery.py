@@ -8,20 +8,21 @@ fork would lose.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import secrets
 import select
 import socket
+import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from mindport.parallel.launch import worker
-from mindport.parallel.launch.environ import TOKEN
+from mindport.parallel.launch.environ import NURSERY
+from mindport.parallel.launch.process_table import die_with, has_ended
 
-ADDRESS = "MINDPORT_NURSERY"  # of the socket; in the environment of msrun and of what it starts
 MESSAGE = 1 << 20  # bytes of an environment
 LOOKS = 0.1  # seconds between two looks at msrun
 
@@ -36,12 +37,13 @@ def main(options: Sequence[str]) -> NoReturn:
         msrun()
         sys.exit()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        os.environ[ADDRESS] = f"mindport-{os.getpid()}-{os.path.basename(os.environ[TOKEN])}"  # noqa: PTH119
-        listener.bind("\0" + os.environ[ADDRESS])  # a name that vanishes with the process, and is no file
+        os.environ[NURSERY] = f"mindport-{secrets.token_hex(8)}"
+        listener.bind("\0" + os.environ[NURSERY])  # a name that vanishes with the process, and is no file
         listener.listen(1024)
+        own = os.getpid()
         if not (pid := os.fork()):
             listener.close()
-            worker.die_with(os.getppid())
+            die_with(own)
             msrun()
             sys.exit()
         _serve(listener, pid)
@@ -50,11 +52,11 @@ def main(options: Sequence[str]) -> NoReturn:
 
 def ask() -> socket.socket | None:
     """In what msrun has started: have a process forked that does it instead; None where there is nobody to ask."""
-    if ADDRESS not in os.environ:
+    if NURSERY not in os.environ:
         return None
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        channel.connect("\0" + os.environ[ADDRESS])
+        channel.connect("\0" + os.environ[NURSERY])
         socket.send_fds(channel, [json.dumps(dict(os.environ)).encode()], [0, 1, 2])
     except OSError:
         channel.close()
@@ -65,17 +67,23 @@ def ask() -> socket.socket | None:
 def _serve(listener: socket.socket, msrun: int) -> None:
     """Fork for whoever asks, until msrun has ended."""
     own = os.getpid()
-    while not _has_ended(msrun):
+    while not has_ended(msrun):
         if not select.select([listener], [], [], LOOKS)[0]:
             continue
         channel, _ = listener.accept()
         with channel:
-            message, streams, *_ = socket.recv_fds(channel, MESSAGE, 3)
+            message, streams, *_ = socket.recv_fds(channel, MESSAGE, 3) if is_ours(channel) else (b"", [])
             if message and not os.fork():
                 listener.close()
                 _be(json.loads(message), streams, own, channel)
             for stream in streams:
                 os.close(stream)
+
+
+def is_ours(channel: socket.socket) -> bool:
+    """Whether a process of this user is at the other end: anybody on the machine can find the socket."""
+    credentials = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", credentials)[1] == os.geteuid()
 
 
 def _be(environ: dict[str, str], streams: Sequence[int], parent: int, channel: socket.socket) -> NoReturn:
@@ -90,12 +98,3 @@ def _be(environ: dict[str, str], streams: Sequence[int], parent: int, channel: s
     os.environ.update(environ)
     np.random.seed()  # or all ranks would draw the same, who would not had each imported it
     worker.attend(parent, channel)
-
-
-def _has_ended(pid: int) -> bool:
-    with contextlib.suppress(ChildProcessError):
-        while ended := os.waitpid(-1, os.WNOHANG)[0]:
-            if ended == pid:
-                return True
-        return False
-    return True

@@ -36,6 +36,16 @@ def is_running(pid: int) -> bool:
     return _status(pid)[0] not in ("", "Z", "X")
 
 
+def has_ended(pid: int) -> bool:
+    """Whether this child has ended; leave is taken of all that have, adopted ones too."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitpid(-1, os.WNOHANG)[0]:
+            if ended == pid:
+                return True
+        return False
+    return True
+
+
 def below(pid: int) -> list[int]:
     """All processes that descend from this one, without itself and without zombies."""
     children: dict[int, list[int]] = {}

@@ -30,6 +30,7 @@ from mindport.tables import Table
 
 VICTIM = Path(__file__).with_name("victim.py")
 LATEST = 14.0  # seconds after the start, for a blow from outside
+AFTER_JOINING = 3.0  # seconds after the last rank has joined, for half of them
 GONE = 20.0  # seconds that are waited for the last process
 LONGEST = 120.0  # seconds of one launch
 TERMINATED, INTERRUPTED = 143, 130  # exit codes of the command line
@@ -92,7 +93,7 @@ class Blow:
 
     Attributes:
         way: how.
-        moment: seconds after the start at which it was hit; the steps after which a rank hit its own job.
+        moment: when it was hit, or after which step a rank hit its own job.
         before: processes of the job that were seen at most.
         code: how the launcher ended.
         expected: how it should.
@@ -162,15 +163,18 @@ def end_by_force(times: int = 20, workers: int = 2, seed: int = 0) -> Violence:
 
 def strike(way: Way, fork: bool, workers: int, folder: Path, draw: random.Random) -> Blow:
     """One launch and its end."""
-    steps, moment = draw.randrange(20), draw.uniform(0.2, LATEST)
+    joined = draw.random() < 0.5
+    steps, moment = draw.randrange(20), draw.uniform(0.2, AFTER_JOINING if joined else LATEST)
     command, seen = [sys.executable, *_words(way, fork, str(workers), str(folder), str(steps))], 0
     with (folder.parent / f"{folder.name}.log").open("wb") as log:
         launcher = subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True)
-    began = time.monotonic()
-    struck = not way.target
+    began = clock = time.monotonic()
+    struck, waits = not way.target, joined
     while launcher.poll() is None and time.monotonic() - began < LONGEST:
         seen = max(seen, len(there := with_token(TOKEN, str(folder))))
-        if there and not struck and time.monotonic() - began >= moment:
+        if waits and all(_has_joined(folder, rank) for rank in range(workers)):
+            clock, waits = time.monotonic(), False
+        if there and not struck and not waits and time.monotonic() - clock >= moment:
             struck = _hit(way, launcher.pid, folder)
         time.sleep(0.1)
     ended = time.monotonic()
@@ -178,12 +182,22 @@ def strike(way: Way, fork: bool, workers: int, folder: Path, draw: random.Random
         time.sleep(0.05)
     expected = OF_PYTHON.get(way.code, way.code) if fork else way.code
     name = f"{way.name}; forked ranks" if fork else way.name
-    blow = Blow(name, f"{moment:.1f} s" if way.target else f"step {steps}", seen, launcher.poll(), expected,
+    blow = Blow(name, _moment(way, moment, joined, steps), seen, launcher.poll(), expected,
                 time.monotonic() - ended, tuple(map(_command, left)))  # fmt: skip
     end_all(lambda: with_token(TOKEN, str(folder)))
     launcher.kill()
     launcher.wait()
     return blow
+
+
+def _moment(way: Way, moment: float, joined: bool, steps: int) -> str:
+    when = "after joining" if joined else "after the start"
+    return f"{moment:.1f} s {when}" if way.target else f"step {steps}"
+
+
+def _has_joined(folder: Path, rank: int) -> bool:
+    log = records.log_path(folder, rank)
+    return log.is_file() and "joined" in log.read_text(errors="replace").split()
 
 
 def _words(way: Way, fork: bool, workers: str, folder: str, steps: str) -> list[str]:
