@@ -57,6 +57,8 @@ kill: setup  ## kill trainings at 20 moments, resume each time, compare every bi
 	$(BIN)/python -m mindport.training.kill_test data/training/tiny-gpt2.yaml $(KILL) $(RANKS) --set parallel.tp=2
 	$(BIN)/python -m mindport.training.kill_test data/training/tiny-llama.yaml $(KILL) $(RANKS) --set parallel.dp=2 \
 		--set parallel.tp=2 --times 8
+	$(BIN)/python -m mindport.training.kill_test data/training/tiny-gpt2.yaml $(KILL) $(RANKS) --set steps=12 \
+		--resume-under tp2:tp2 tp2:dp2 tp2:dp1 dp1:tp2
 
 orphans: setup  ## end 36 launches by force, in every way that is known, and count the processes that are left
 	$(BIN)/python -m mindport.parallel.launch.violence --times 36 $(ARGS)
