@@ -71,10 +71,12 @@ def traffic_table(job: plan.Job, layout: str) -> Table:
         job: of the plan.
         layout: of the training; with replicas, or nothing travels.
     """
-    rows = [(each.how, each.messages, f"{each.seconds:.3f}", f"{each.share:.1%}", f"{plan.speedup_limit(each.share):.2f}")
-            for each in plan.traffic(job, parse_layout(layout))]  # fmt: skip
-    return Table(f"gradients of {layout} ({plan.ESTIMATED})",
-                 ("how", "messages", "s a step", "share of the step", "faster without them, at most"), rows)  # fmt: skip
+    rows = [
+        (each.how, each.messages, f"{each.seconds:.3f}", f"{each.share:.1%}", f"{plan.speedup_limit(each.share):.2f}")
+        for each in plan.traffic(job, parse_layout(layout))
+    ]
+    columns = ("how", "messages", "s a step", "share of the step", "faster without them, at most")
+    return Table(f"gradients of {layout} ({plan.ESTIMATED})", columns, rows)
 
 
 def plan_that_runs(job: plan.Job) -> plan.Plan:
