@@ -49,10 +49,14 @@ bench: setup  ## time the library beside its peers on this machine; leaves runs/
 
 KILL = --times 20 --set batch.rows=2 --set dropout=0.1 --set checkpoints.every=4 --set schedule.warmup=5 \
 	--set monitor.sample_every=0 --set monitor.tensorboard=false
-kill: setup  ## kill a training at 20 moments, resume it each time, compare every bit; in both modes
+RANKS = --set mode=graph --set steps=40 --set data.tokens=64 --set checkpoints.sharded=true
+kill: setup  ## kill trainings at 20 moments, resume each time, compare every bit: both modes, one process and ranks
 	$(BIN)/python -m mindport.training.kill_test data/training/tiny-gpt2.yaml $(KILL) --set steps=60 --set data.tokens=64
 	$(BIN)/python -m mindport.training.kill_test data/training/tiny-llama.yaml $(KILL) --set steps=40 --set data.tokens=48 \
 		--set mode=pynative
+	$(BIN)/python -m mindport.training.kill_test data/training/tiny-gpt2.yaml $(KILL) $(RANKS) --set parallel.tp=2
+	$(BIN)/python -m mindport.training.kill_test data/training/tiny-llama.yaml $(KILL) $(RANKS) --set parallel.dp=2 \
+		--set parallel.tp=2 --times 8
 
 orphans: setup  ## end 36 launches by force, in every way that is known, and count the processes that are left
 	$(BIN)/python -m mindport.parallel.launch.violence --times 36 $(ARGS)

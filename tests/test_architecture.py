@@ -39,7 +39,7 @@ WHERE = {
     "transformers": ("parity/reference",),
 }  # fmt: skip
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-CODE_LINES, FILE_LINES, FUNCTION_LINES = 31_700, 400, 40
+CODE_LINES, FILE_LINES, FUNCTION_LINES = 33_600, 400, 40
 
 
 def relative(path: Path) -> str:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
+import os
 import random
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import pytest
 
-from mindport.errors import FileError, UsageError
-from mindport.training.kill_test import kill_test
+from mindport.errors import BackendError, FileError, UsageError
+from mindport.processes import environment
+from mindport.training.kill_test import LayoutReport, Resumed, kill_test, resume_under, victims
 from mindport.training.kill_test.moments import is_writing, last_step, moments, newest, writer
 from mindport.training.monitor import JsonLines
 from mindport.training.run_directory import RunDirectory
@@ -56,3 +65,56 @@ def test_a_kill_test_that_could_show_nothing_is_refused(tmp_path):
     (tmp_path / "kills" / "killed" / "checkpoints").mkdir(parents=True)
     with pytest.raises(FileError, match="checkpoints"):
         kill_test(path, tmp_path / "kills")
+
+
+RANK = "import os, time; os.fork(); print(flush=True); time.sleep(60)"  # as a rank: one that computes, one that waits
+
+
+@contextlib.contextmanager
+def job(token: str, **variables: str) -> Iterator[subprocess.Popen]:
+    process = subprocess.Popen([sys.executable, "-c", RANK], stdout=subprocess.PIPE,
+                               env=environment(**{victims.TOKEN: token, **variables}))  # fmt: skip
+    assert process.stdout is not None and process.stdout.readline() + process.stdout.readline() == b"\n\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_the_ranks_of_a_training_are_found_and_nothing_is_left_of_it(tmp_path, monkeypatch):
+    token = secrets.token_hex(8)
+    with (
+        job(token, MS_ROLE="MS_WORKER", RANK_ID="0") as first, job(token, MS_ROLE="MS_WORKER", RANK_ID="1") as second,
+        job("other", MS_ROLE="MS_WORKER", RANK_ID="2"), job(token, MS_ROLE="MS_SCHED"),
+    ):  # fmt: skip
+        found = victims.ranks(token)
+        assert set(found) == {0, 1} and not {first.pid, second.pid} & set(found.values())
+        os.kill(found[1], signal.SIGKILL)
+        second.kill()
+        second.wait()
+        assert set(victims.ranks(token)) == {0}
+        monkeypatch.setattr(victims, "PATIENCE", 0.2)
+        with pytest.raises(BackendError, match="outlive the training"):
+            victims.wait_for_the_end(token, tmp_path)
+        first.wait(10)  # which ended them
+        victims.wait_for_the_end(token, tmp_path)
+        assert set(victims.ranks("other")) == {2}
+        victims.end("other")
+
+
+def test_a_resume_under_another_layout_is_held_to_its_limit():
+    good = Resumed("dp1-tp2", "dp2-tp1", True, 4, 8, 4e-7, 1e-5, False)
+    same = dataclasses.replace(good, reads="dp1-tp2", loss=0.0, is_equal=True)
+    report = LayoutReport((good, same))
+    assert report.ok and "2 of 2" in report.headline() and "4.0e-07" in report.headline()
+    for wrong in (
+        dataclasses.replace(good, loss=2e-6), dataclasses.replace(good, loss=float("nan")),
+        dataclasses.replace(good, steps=0), dataclasses.replace(same, is_equal=False),
+    ):  # fmt: skip
+        assert not LayoutReport((same, wrong)).ok
+    assert not LayoutReport(()).ok
+
+
+def test_what_is_no_pair_of_layouts_is_refused(tmp_path):
+    for pair in ("tp2", "tp2:dp2:dp1", "tp2:x"):
+        with pytest.raises(UsageError, match=r"not (two layouts|a layout)"):
+            resume_under(write(tmp_path / pair), tmp_path, [pair])

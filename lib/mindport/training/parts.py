@@ -176,10 +176,15 @@ def _device() -> str:
 def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel, ranks: Ranks) -> Checkpoints:
     told, share = config.checkpoints, None
     word = gather(ranks, np.frombuffer(secrets.token_bytes(8), np.uint8))[0].tobytes().hex()  # the first rank's
-    if told.sharded or not ranks.is_first:
+    if is_sharded(config, ranks) or not ranks.is_first:
         share = Share(ranks.rank, ranks.dp, ranks.tp, word)
     return Checkpoints(directory.checkpoints, start.directory, keep=told.keep, best=told.best,
                        asynchronous=told.asynchronous, share=share)  # fmt: skip
+
+
+def is_sharded(config: TrainConfig, ranks: Ranks) -> bool:
+    """Whether each rank writes its own share; where none has less than all, the first one writes a whole checkpoint."""
+    return config.checkpoints.sharded and ranks.tp > 1
 
 
 def _files(config: TrainConfig, directory: RunDirectory, step: int) -> list[Sink]:

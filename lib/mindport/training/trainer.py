@@ -39,7 +39,7 @@ from mindport.training.data.batch import Batch
 from mindport.training.gathered import Arrays, Gathered, give
 from mindport.training.interrupt import Wish, wishes
 from mindport.training.monitor import Alarm, Evaluation, Pace, Sink, evaluate, read_metrics
-from mindport.training.parts import Parts, assemble, best_of
+from mindport.training.parts import Parts, assemble, best_of, is_sharded
 from mindport.training.run_directory import RunDirectory
 from mindport.training.train_report import TrainReport, figures_of, read_report
 
@@ -274,11 +274,12 @@ class Trainer:
         loss = self.parts.measured.loss if self._is_measured() and self.parts.measured else None
         about = replace(self.parts.about, position=self.parts.position.as_dict())
         weights, state = self.stepper.weights, self.stepper.state()
-        if self.config.checkpoints.sharded:
+        sharded = is_sharded(self.config, self.ranks)
+        if sharded:
             snapshot = Snapshot(self.step, Arrays(weights), Arrays(state), about)
         else:
             snapshot = Snapshot(self.step, Gathered(weights, self.model), Gathered(state, self.model), about)
-        if self.config.checkpoints.sharded or self.ranks.is_first:
+        if sharded or self.ranks.is_first:
             stall = self.parts.checkpoints.save(snapshot, loss)
             self._stalled += stall.waited + stall.took
         elif self.ranks.dp_rank == 0:

@@ -27,19 +27,20 @@ def saver(how: str, root: Path, source: Path) -> subprocess.Popen[str]:
 
 def test_killed_again_and_again_while_it_saves(source: Path, tmp_path: Path) -> None:
     draw, before, root = random.Random(6), 0, tmp_path / "checkpoints"
-    for _ in range(KILLS):
+    for number in range(KILLS):
         process = saver("kill", root, source)
         assert process.stdout is not None and process.stdout.readline() == "open\n", process.communicate()[1]
+        first = process.stdout.readline().split() if number % 2 else []  # on a slow machine none may be done in time
         time.sleep(draw.uniform(0.02, 0.5))
         process.kill()
-        said = process.communicate()[0].split()
+        said = [*first, *process.communicate()[0].split()]
         with Checkpoints(root, source, keep=1) as checkpoints:  # sweeps
             newest, names = checkpoints.newest(), sorted(path.name for path in root.iterdir())
         step = newest.step if newest else 0
         assert step >= max([before, *map(int, said)]), (step, before, said)
         assert not [name for name in names if name.startswith(".")]
         before = step
-    assert before > KILLS  # it did go on each time
+    assert before >= KILLS // 2  # it did go on
 
 
 @pytest.mark.parametrize("how", ["events", "shards"])

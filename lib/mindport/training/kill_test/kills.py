@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mindport import processes
-from mindport.errors import BackendError, UsageError
+from mindport.errors import UsageError
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.training.config import TrainConfig, read_config
 from mindport.training.kill_test.comparison import Comparison, compare_runs
 from mindport.training.kill_test.moments import Moment, is_writing, last_step, moments, newest, step_seconds, writer
+from mindport.training.kill_test.process import ONE, Training, layout_of
 from mindport.training.run_directory import RunDirectory
 
 POLL = 0.002  # seconds
-PATIENCE = 600  # seconds that one process may take until its moment
+Victims = tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -33,6 +28,7 @@ class Kill:
 
     Attributes:
         aimed: at what.
+        victim: which process was killed: the one that was started, or a rank, or all of them at once.
         seconds: that the process had lived.
         step: the last one that it had recorded.
         checkpoint: the newest one that was whole when it died; 0: none.
@@ -41,6 +37,7 @@ class Kill:
     """
 
     aimed: str
+    victim: str
     seconds: float
     step: int
     checkpoint: int
@@ -56,6 +53,7 @@ class KillReport(Result):
         kills: in order.
         comparison: of the two runs.
         mode: of execution.
+        layout: over which processes.
         steps: of the run.
         device: what computed.
     """
@@ -63,6 +61,7 @@ class KillReport(Result):
     kills: tuple[Kill, ...]
     comparison: Comparison
     mode: str
+    layout: str
     steps: int
     device: str
 
@@ -72,17 +71,19 @@ class KillReport(Result):
 
     def headline(self) -> str:
         torn = sum(kill.torn for kill in self._hits())
-        return (f"killed {len(self._hits())} times in {self.steps} steps ({self.mode}), {torn} times in a write: "
+        how = f"{self.mode}, {self.layout}"
+        return (f"killed {len(self._hits())} times in {self.steps} steps ({how}), {torn} times in a write: "
                 f"{self.comparison.headline()}")  # fmt: skip
 
     def tables(self) -> tuple[Table, ...]:
-        rows = [(i, kill.aimed, kill.seconds, kill.step, kill.checkpoint, kill.torn, kill.hit)
+        rows = [(i, kill.aimed, kill.victim, kill.seconds, kill.step, kill.checkpoint, kill.torn, kill.hit)
                 for i, kill in enumerate(self.kills, 1)]  # fmt: skip
-        columns = ("kill", "aimed at", "after / s", "last step", "newest checkpoint", "one in writing", "hit")
+        columns = ("kill", "aimed at", "killed", "after / s", "last step", "newest checkpoint", "one in writing", "hit")
         return Table("kills", columns, rows), *self.comparison.tables()
 
     def properties(self) -> tuple[Property, ...]:
         how = f"SIGKILL at {len(self._hits())} moments of {self.steps} steps in {self.mode} mode, resumed each time"
+        how += "" if self.layout == ONE else f"; {self.layout}, each time a rank, the launcher or all of them"
         return (verdict("a training that is killed and resumed is equal to one that is not, bit for bit", self.ok, how,
                         self.comparison.headline(), self.device),)  # fmt: skip
 
@@ -113,15 +114,32 @@ def kill_test(config: Path | str, out: Path, *, times: int = 20, seed: int = 0, 
         directory.check_free(resume=False, overwrite=False)
     say("the undisturbed run")
     start = _undisturbed(config, settings, reference)
-    kills = []
-    for moment in moments(times, told.steps, start, step_seconds(reference), random.Random(seed)):
-        kills.append(_kill(config, settings, killed, moment))
-        say(f"kill {len(kills)}, {kills[-1].aimed}: last step {kills[-1].step}, checkpoint {kills[-1].checkpoint}")
+    kills, draw = [], random.Random(seed)
+    drawn = moments(times, told.steps, start, step_seconds(reference), draw)
+    for moment, victims in zip(drawn, _victims(told, times, draw), strict=True):
+        kills.append(_kill(config, settings, killed, moment, victims))
+        last = kills[-1]
+        say(f"kill {len(kills)}, {last.victim}, {last.aimed}: last step {last.step}, checkpoint {last.checkpoint}")
     say("the last resume")
-    with _training(config, settings, killed) as process:
-        _wait(process, killed)
+    with Training(config, settings, killed) as training:
+        training.wait()
     device = json.loads(reference.report.read_text(encoding="utf-8"))["device"]
-    return KillReport(tuple(kills), compare_runs(reference, killed), told.mode, told.steps, device)
+    return KillReport(tuple(kills), compare_runs(reference, killed), told.mode, layout_of(told), told.steps, device)
+
+
+def _victims(config: TrainConfig, times: int, draw: random.Random) -> list[Victims]:
+    """Which processes each kill is for, each choice about as often: a name, and the ranks; none of them for the process
+    that was started."""
+    every = tuple(range(config.parallel.dp * config.parallel.tp))
+    if len(every) == 1:
+        return [("the process", ())] * times
+    choices: list[Victims] = [
+        ("the launcher", ()),
+        *((f"rank {rank}", (rank,)) for rank in every),
+        ("all ranks", every),
+    ]
+    rounds = [draw.sample(choices, len(choices)) for _ in range(-(-times // len(choices)))]
+    return [victims for one in rounds for victims in one][:times]
 
 
 def _check(config: TrainConfig, times: int) -> None:
@@ -131,50 +149,28 @@ def _check(config: TrainConfig, times: int) -> None:
                          do="--set checkpoints.every=3")  # fmt: skip
 
 
-@contextmanager
-def _training(config: Path | str, settings: Sequence[str], run: RunDirectory) -> Iterator[subprocess.Popen]:
-    """The process; killed, if it is left alive."""
-    words = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "mindport", "train", str(config), "--resume", "--out", str(run.path), *words]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, env=processes.environment())
-        try:
-            yield process
-            if process.poll() not in (None, 0, -signal.SIGKILL):
-                log.seek(0)
-                raise BackendError("a training failed that nobody killed", where=run.path,
-                                   got=processes.last_line(log.read().decode(errors="replace")))  # fmt: skip
-        finally:
-            process.kill()
-            process.wait()
-
-
 def _undisturbed(config: Path | str, settings: Sequence[str], run: RunDirectory) -> float:
     """Seconds from the start to the first step."""
     began = time.monotonic()
-    with _training(config, settings, run) as process:
-        while process.poll() is None and last_step(run) < 1:
+    with Training(config, settings, run) as training:
+        while training.process.poll() is None and last_step(run) < 1:
             time.sleep(POLL)
         first = time.monotonic() - began
-        _wait(process, run)
+        training.wait()
     return first
 
 
-def _wait(process: subprocess.Popen, run: RunDirectory) -> None:
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        raise BackendError("a training takes too long", where=run.path, got=f"{PATIENCE} s",
-                           do="give it fewer steps") from None  # fmt: skip
-
-
-def _kill(config: Path | str, settings: Sequence[str], run: RunDirectory, moment: Moment) -> Kill:
+def _kill(
+    config: Path | str, settings: Sequence[str], run: RunDirectory, moment: Moment, victims: Victims
+) -> Kill:  # fmt: skip
     began, earlier = time.monotonic(), writer(run)
-    with _training(config, settings, run) as process:
+    name, numbers = victims
+    with Training(config, settings, run) as training:
+        process = training.process
         while process.poll() is None and not moment.has_come(run, time.monotonic() - began, writer(run) != earlier):
             time.sleep(POLL)
         hit, lived = process.poll() is None, time.monotonic() - began
-        process.kill()
-        process.wait()
+        if not training.kill(numbers) and numbers:
+            name = "the launcher, for there was no rank yet"
     torn = writer(run) != earlier and is_writing(run)
-    return Kill(moment.aimed, lived, last_step(run), newest(run), torn, hit)
+    return Kill(moment.aimed, name, lived, last_step(run), newest(run), torn, hit)
