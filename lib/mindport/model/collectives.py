@@ -156,7 +156,9 @@ class MeanAndSums(nn.Cell):
         top = self.max(tops, -1)
         log_sum = self.log(self.exp(tops - top.expand_dims(-1) + sums).sum(-1))
         counts = labels != self.ignored
-        mean = self.where(counts, log_sum + (top - label), 0.0).sum() / counts.astype(self.float32).sum()
+        losses, count = self.where(counts, log_sum + (top - label), 0.0), counts.astype(self.float32).sum()
+        mean = losses.sum() / count
+        mean = mean + self.where(counts, losses - mean, 0.0).sum() / count  # what a sum of many float32 has lost
         return mean, self.concat((top.expand_dims(-1), log_sum.expand_dims(-1)))
 
     def bprop(self, logits: Tensor, labels: Tensor, out: Any, dout: Any) -> tuple[Tensor, Tensor]:
