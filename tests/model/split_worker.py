@@ -27,8 +27,8 @@ from mindport.model.collectives import Gathered
 from mindport.model.dropout import Counter, with_dropout
 from mindport.model.execution import execution
 from mindport.model.kernels import IGNORED
-from mindport.model.ranks import ALONE, Ranks
 from mindport.parallel.join import join
+from mindport.ranks import ALONE, Ranks
 from mindport.training.clip import ClipNorm
 from tests.weights.models import config_of
 

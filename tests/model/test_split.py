@@ -13,8 +13,8 @@ from mindport.config.schema import shapes
 from mindport.config.split import axes, axis, check_split, part, whole
 from mindport.errors import ConfigError, MappingError
 from mindport.model import GPT
-from mindport.model.ranks import ALONE, Ranks
 from mindport.parallel.launch import call
+from mindport.ranks import ALONE, Ranks
 from tests.weights.models import FAMILIES, config_of
 
 LIMIT = 1e-5  # of float32, relative; most are near 1e-6

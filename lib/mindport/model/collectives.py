@@ -21,7 +21,7 @@ import mindspore as ms
 from mindspore import Tensor, nn, ops
 
 from mindport.model import kernels
-from mindport.model.ranks import Ranks
+from mindport.ranks import Ranks
 
 
 class Shared(nn.Cell):

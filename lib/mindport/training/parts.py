@@ -54,7 +54,7 @@ from mindport.training.text import open_text
 if TYPE_CHECKING:
     from mindport.model import GPT
     from mindport.model.precision import Precision
-    from mindport.model.ranks import Ranks
+    from mindport.ranks import Ranks
     from mindport.training.stepper import Stepper
 
 

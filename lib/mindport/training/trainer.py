@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from mindport.errors import UsageError
 from mindport.files import write_json
-from mindport.model.ranks import ALONE, Ranks
+from mindport.ranks import ALONE, Ranks
 from mindport.results import plain
 from mindport.training.callbacks import Callback, CallbackFailed, Callbacks
 from mindport.training.checkpoint import Snapshot

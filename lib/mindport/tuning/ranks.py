@@ -24,9 +24,9 @@ from mindspore import Tensor, nn, ops
 from mindport.config import ModelConfig, from_dict
 from mindport.model import GPT
 from mindport.model.execution import execution
-from mindport.model.ranks import ALONE, Ranks
 from mindport.parallel.join import join
 from mindport.parallel.launch.environ import LEFT_BY_ANOTHER, TOKEN
+from mindport.ranks import ALONE, Ranks
 from mindport.training import Stepper
 from mindport.training.collective import wait
 from mindport.training.config import BatchConfig, DataConfig, OptimizerConfig, ScheduleConfig, TrainConfig

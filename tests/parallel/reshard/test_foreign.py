@@ -12,9 +12,9 @@ import pytest
 from mindport.config import ModelConfig, split
 from mindport.config.targets import TARGETS
 from mindport.errors import FileError, MappingError, MindPortError, UsageError
-from mindport.model.ranks import Ranks
 from mindport.parallel.reshard import reshard
 from mindport.parallel.reshard.side import MindSporeSide
+from mindport.ranks import Ranks
 from mindport.weights import convert, load
 from mindport.weights.plan import table
 from tests.parallel.reshard.cases import Arrays, arrays_of, moved, rank_arrays, same, write_ranks

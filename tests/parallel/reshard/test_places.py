@@ -14,10 +14,10 @@ from mindport.config.targets import TARGETS
 from mindport.errors import MappingError
 from mindport.mindformers import Layout
 from mindport.mindformers.stages import split as split_layers
-from mindport.model.ranks import Ranks
 from mindport.parallel.reshard import Entry, Grid, Place, part, place
 from mindport.parallel.reshard.entries import weight_entries
 from mindport.parallel.reshard.places import device_layout, grid, holders, replicas
+from mindport.ranks import Ranks
 from mindport.weights.plan import table
 from tests.config.test_targets import BIASED, GPT2, LLAMA, QWEN3
 

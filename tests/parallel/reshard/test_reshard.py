@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from mindport import cli
 from mindport.config import split
 from mindport.files import read_json
-from mindport.model.ranks import Ranks
+from mindport.ranks import Ranks
 from mindport.training.checkpoint import read_checkpoint
 from mindport.weights import convert, load
 from tests.parallel.reshard.cases import arrays_of, moved, over, rank_arrays, same, share, stage_of
