@@ -20,8 +20,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = (
     "errors", "files", "tables", "results", "machine", "places", "processes", "fork_server", "ranks", "environment",
     "sources", "config", "weights", "mindformers", "model", "measure", "training", "parity", "tracing", "claims",
-    "coverage", "debug", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run", "commands",
-    "cli", "__main__",
+    "coverage", "debug", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run",
+    "commands", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "processes", "fork_server", "ranks", "environment",
