@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mindport.errors import UsageError
 from mindport.parallel.join import join
@@ -85,7 +85,9 @@ def crash_and_resume(
         raise UsageError("the run has no such process", where=undisturbed, got=f"rank {rank}", expected=f"below {size}")
     step = config.steps - 1 if step is None else step
     file = write_config(config, Path(out).with_suffix(".yaml"))
-    message = _crash({"path": str(file), "rank": rank, "step": step}, size, say)
+    arguments = {"path": str(file), "rank": rank, "step": step}
+    message = _crash(partial(call, WORKER, arguments, workers=size, log_dir=f"{out}-logs", timeout=SECONDS,
+                             say=say))  # fmt: skip
     after = RunDirectory(out)
     saved = [int(path.name.removeprefix("step-")) for path in after.checkpoints.glob("step-*")]
     report = train(config, resume=True, quiet=True)
@@ -93,9 +95,10 @@ def crash_and_resume(
                  report.device)  # fmt: skip
 
 
-def _crash(arguments: dict[str, Any], size: int, say: Callable[[str], None] | None) -> str:
+def _crash(launch: Callable[[], object]) -> str:
+    """What is said of a launch that fails."""
     try:
-        call(WORKER, arguments, workers=size, timeout=SECONDS, say=say)
+        launch()
     except LaunchFailed as failed:
         return str(failed)
     raise AssertionError("a rank raised, and the launch did not fail")
