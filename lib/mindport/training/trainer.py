@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 
 from mindport.errors import UsageError
 from mindport.files import write_json
-from mindport.model.ranks import ALONE, Ranks
 from mindport.results import plain
 from mindport.training.callbacks import Callback, CallbackFailed, Callbacks
 from mindport.training.checkpoint import Snapshot
@@ -45,6 +44,7 @@ from mindport.training.train_report import TrainReport, figures_of, read_report
 
 if TYPE_CHECKING:
     from mindport.model import GPT
+    from mindport.model.ranks import Ranks
     from mindport.training.stepper import Stepper
 
 
@@ -56,7 +56,7 @@ class Trainer:
         callbacks: are told of every event, in this order.
         sinks: take every event that is recorded, besides the run's own files and the terminal.
         quiet: no line a step on stderr, nor what the run begins with; the report has it.
-        ranks: which of the configuration's processes this one is. `mindport.parallel.train` starts them.
+        ranks: which of the configuration's processes this one is, of several; `mindport.parallel.train` starts them.
 
     Attributes:
         step: steps taken so far.
@@ -69,15 +69,10 @@ class Trainer:
 
     def __init__(
         self, config: TrainConfig, callbacks: Sequence[Callback] = (), sinks: Sequence[Sink] = (), *,
-        quiet: bool = False, ranks: Ranks = ALONE,
+        quiet: bool = False, ranks: Ranks | None = None,
     ) -> None:  # fmt: skip
         self.config, self.callbacks, self.sinks = complete(config), Callbacks(callbacks), tuple(sinks)
-        self.quiet, self.ranks = quiet, ranks
-        asked = self.config.parallel
-        if (asked.dp, asked.tp) != (ranks.dp, ranks.tp):
-            raise UsageError("the configuration asks for other processes than there are", where="parallel",
-                             got=f"dp {asked.dp}, tp {asked.tp}", expected=f"dp {ranks.dp}, tp {ranks.tp}",
-                             do="mindport.parallel.train.train(config) starts those that it asks for")  # fmt: skip
+        self.quiet, self.ranks = quiet, _as_asked(self.config, ranks)
         self.directory = RunDirectory(self.config.out)
         self.parts: Parts = None  # type: ignore[assignment]  # until it runs
         self._begin(0)
@@ -295,6 +290,22 @@ class Trainer:
             stalled=self._stalled, checkpoints=checkpoints.all(), best=best_of(checkpoints), warnings=parts.warnings,
             config=plain(self.config), **figures_of(read_metrics(self.directory.metrics)),
         )  # fmt: skip
+
+
+def _as_asked(config: TrainConfig, ranks: Ranks | None) -> Ranks:
+    """This process's place, held to the configuration.
+
+    Raises:
+        UsageError: it asks for others.
+    """
+    from mindport.model.ranks import ALONE  # late: it brings MindSpore
+
+    asked, found = config.parallel, ranks or ALONE
+    if (asked.dp, asked.tp) != (found.dp, found.tp):
+        raise UsageError("the configuration asks for other processes than there are", where="parallel",
+                         got=f"dp {asked.dp}, tp {asked.tp}", expected=f"dp {found.dp}, tp {found.tp}",
+                         do="mindport.parallel.train.train(config) starts those that it asks for")  # fmt: skip
+    return found
 
 
 def _is_due(step: int, every: int) -> bool:
