@@ -43,7 +43,7 @@ check: setup  ## lint and format of code and notebooks, types of the light modul
 
 bench: setup  ## time the library beside its peers on this machine; leaves runs/bench/*.json
 	@mkdir -p runs/bench
-	@for name in attention layer step train knobs convert data; do \
+	@for name in attention layer step train knobs convert data parallel; do \
 		$(BIN)/mindport bench $$name --json runs/bench/$$name.json $(ARGS) || failed="$$failed $$name"; echo; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
@@ -57,6 +57,8 @@ kill: setup  ## kill trainings at 20 moments, resume each time, compare every bi
 	$(BIN)/python -m mindport.training.kill_test data/training/tiny-gpt2.yaml $(KILL) $(RANKS) --set parallel.tp=2
 	$(BIN)/python -m mindport.training.kill_test data/training/tiny-llama.yaml $(KILL) $(RANKS) --set parallel.dp=2 \
 		--set parallel.tp=2 --times 8
+	$(BIN)/python -m mindport.training.kill_test data/training/tiny-gpt2.yaml $(KILL) $(RANKS) --set steps=12 \
+		--resume-under tp2:tp2 tp2:dp2 tp2:dp1 dp1:tp2
 
 orphans: setup  ## end 36 launches by force, in every way that is known, and count the processes that are left
 	$(BIN)/python -m mindport.parallel.launch.violence --times 36 $(ARGS)

@@ -15,6 +15,7 @@ from mindport.files import write_text
 from mindport.mindformers import Recipe, export, parse_layout
 from mindport.mindformers.graph import graph
 from mindport.mindformers.networks import TRAINED
+from mindport.mindformers.stages import stage_of
 from mindport.weights import convert, open_converted
 
 LAYOUT = "dp1,tp2,pp1"
@@ -94,8 +95,34 @@ def mcore_cases(work: Path) -> dict[str, dict[str, Any]]:
     }
     cases = {name: _qwen(work / name.replace(", ", "-"), name.partition(",")[0], changes)
              for name, changes in variants.items()}  # fmt: skip
-    other = export(work / "qwen3/mindformers", work / "pynative.yaml", LAYOUT, "pynative", Recipe(recompute=True))
+    other = export(
+        work / "qwen3/mindformers", work / "pynative.yaml", "dp4,tp2,pp2,zero2,sp,recompute-full,mb4", "pynative"
+    )
     return cases | {"qwen3, PyNative schema": {"kind": "pynative", "yaml": str(other.yaml)}}
+
+
+LAYOUTS = (
+    ("llama", "layout", "dp2,tp2,pp2,zero2,sp,recompute-selective,mb4"),
+    ("llama", "layout", "dp4,tp2,cp2,zero1,recompute-full,mb8"),
+    ("qwen3", "mcore layout", "dp2,tp2,pp2,cp2,zero1,sp,recompute-selective,mb6"),
+)
+
+
+def layout_cases(work: Path) -> dict[str, dict[str, Any]]:
+    """Whole layouts: stages of the layers, samples of a step and what is recomputed, as the peer reads them."""
+    cases = {}
+    for family, kind, text in LAYOUTS:
+        file = work / f"{family}-{text.replace(',', '-')}.yaml"
+        report = export(work / family / "mindformers", file, text, recipe=Recipe(batch_size=3))
+        layout, again = report.layout, report.sections["recompute_config"]["select_recompute"]
+        wanted = {"stages": stage_of(LLAMA["num_hidden_layers"], layout.pp), "recomputed": sorted(again or []),
+                  "samples of a step": 3 * layout.dp * layout.micro_batches}  # fmt: skip
+        cases[f"{family}, {text}"] = {"kind": kind, "yaml": str(file), "wanted": wanted}
+    first = next(iter(cases.values()))
+    sections = yaml.safe_load(Path(first["yaml"]).read_text())
+    del sections["model"]["model_config"]["offset"]
+    spoiled = write_text(work / "no-offset.yaml", yaml.safe_dump(sections, sort_keys=False))
+    return cases | {"control: no offset": {**first, "kind": "refuses", "yaml": str(spoiled)}}
 
 
 def _qwen(folder: Path, family: str, changes: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,10 @@ TAIL = """
 - *fused*: tensors of linear_qkv (biases too) and linear_fc1 that equal what the peer's own converter makes of the same
   Hugging Face weights. An mcore network can be built on a CPU, but not run; the attempt ends in `{forward}`.
 - *control*: a fault that must be seen: gate and up of one layer exchanged, which no shape shows; the padding token at
-  its default; a YAML with a key that does not exist, which the loader must refuse.
+  its default; a YAML with a key that does not exist, or without the offset that uneven stages need, which the peer must
+  refuse.
+- *layouts*: the peer's own arithmetic of the batch, its stage of each layer and its list of what is recomputed, from
+  the YAML alone; no process is started, and what the strategies come to on cards is not verified.
 - *gpt2 names*: against the converter of {gpt2}, read and not run: it is of another MindSpore's time.
 - *PyNative schema*: the strict loader, out of the source of {pynative}; the package itself needs one that the registry
   does not have.
@@ -66,6 +69,10 @@ def _state(answer: dict[str, Any]) -> str:
         return "differs, as it must" if answer["ok"] else "NOT SEEN"
     if "refused" in answer:
         return f"refused, as it must: `{answer['refused']}`"
+    if "layout" in answer and answer["ok"]:
+        return "agrees: {} samples a step, {} stage(s)".format(
+            answer["layout"]["samples of a step"], len(set(answer["layout"]["stages"]))
+        )
     if "sections" in answer:
         return f"read: {answer['sections']} sections"
     return "agrees" if answer["ok"] else "DIFFERS"

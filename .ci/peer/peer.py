@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from models import llama_cases, mcore_cases
+from models import layout_cases, llama_cases, mcore_cases
 from page import page
 
 from mindport.config.targets import TARGETS
@@ -45,7 +45,10 @@ def main() -> int:
     work = options.cache / "work"
     cases = make_cases(work, options.cache)
     result: dict[str, Any] = {"cases": dict.fromkeys(cases)}
-    for kinds in (("legacy", "refuses"), ("mcore", "pynative")):  # use_legacy is decided once in a process
+    for kinds in (
+        ("legacy", "refuses", "layout"),
+        ("mcore", "pynative", "mcore layout"),
+    ):  # use_legacy is decided once in a process
         write_json(work / "cases.json", {name: case for name, case in cases.items() if case["kind"] in kinds})
         run([str(python), str(HERE / "probe.py"), str(work / "cases.json"), str(work / "answers.json")], cwd=work)
         answers = read_json(work / "answers.json")
@@ -90,6 +93,7 @@ def make_cases(work: Path, cache: Path) -> dict[str, dict[str, Any]]:
     text = Path(cases["llama"]["yaml"]).read_text()
     spoiled = write_text(work / "spoiled.yaml", text.replace("\nparallel_config:", "\nparallel_config:\n  no_such: 1"))
     cases["control: an unknown key"] = {"kind": "refuses", "yaml": str(spoiled)}
+    cases |= layout_cases(work)
     cases["qwen3, PyNative schema"]["source"] = str(wheel(cache, PYNATIVE))
     return cases
 

@@ -88,6 +88,53 @@ def mcore(case):
     return answer | fused(ours, load_file(case["huggingface"]), c)
 
 
+def layout(case):
+    """What the peer makes of a layout: the stage of each layer, what is recomputed, samples of a step."""
+    from mindformers import MindFormerConfig, build_context, build_parallel_config
+    from mindformers.models.build_config import get_model_config
+    from mindformers.parallel_core.training_graph.transformer.utils import LayerSetting
+
+    config = MindFormerConfig(case["yaml"])
+    checked = MindFormerConfig(case["yaml"])
+    build_parallel_config(checked)
+    if config.use_legacy:
+        model = config.model.model_config
+        setting = LayerSetting(model.num_layers, model.get("offset", 0), checked.parallel_config)
+    else:
+        build_context(on_this_machine(config, mode=0))
+        config.model.pretrained_model_dir = config.pretrained_model_dir
+        config.model.model_config.parallel_config = checked.parallel_config  # as its trainer passes it on
+        found = get_model_config(config.model).convert_to_transformer_config()
+        setting = LayerSetting(found.num_layers, found.offset, found)
+    found = {"stages": [int(n) for n in setting.pp_ids], "samples of a step": samples(case["yaml"]),
+             "recomputed": recomputed(setting)}  # fmt: skip
+    return {"layout": found, "different": sorted(key for key in found if found[key] != case["wanted"][key])}
+
+
+def recomputed(setting):
+    chosen = setting.select_recompute
+    return sorted(chosen) if any(sum(map(sum, layers)) for layers in chosen.values()) else []
+
+
+def samples(file):
+    """The peer's own arithmetic of the batch, with the mode that the YAML asks for in place of a cluster's."""
+    from types import SimpleNamespace
+    from unittest import mock
+
+    from mindformers import MindFormerConfig
+    from mindformers.trainer import base_trainer
+
+    config = MindFormerConfig(file)
+    told = {"parallel_mode": "semi_auto_parallel", "full_batch": config.parallel.full_batch,
+            "dataset_strategy": config.parallel.dataset_strategy}  # fmt: skip
+    trainer = SimpleNamespace(config=config, get_pipeline_stages=lambda: config.parallel_config.pipeline_stage,
+                              _reset_wrapper_for_pipeline_parallel=lambda: None)  # fmt: skip
+    config.micro_batch_interleave_num = 1
+    with mock.patch.object(base_trainer.ms, "get_auto_parallel_context", told.get):
+        base_trainer.BaseTrainer._check_global_batch_size_for_auto_parallel(trainer)
+    return trainer.global_batch_size
+
+
 def forward(network, seq_length):
     """What comes of running it: the peer's mcore operators are made for Ascend."""
     import mindspore as ms
@@ -156,17 +203,18 @@ def pynative(case):
 
 
 def refuses(case):
-    """A spoiled YAML must stop the loader: the check can turn red."""
+    """A spoiled YAML must stop the peer: the check can turn red."""
     from mindformers import MindFormerConfig
 
     try:
-        MindFormerConfig(case["yaml"])
-    except KeyError as error:
-        return {"refused": str(error)}
-    raise AssertionError("the loader took an unknown key")
+        layout(case) if "wanted" in case else MindFormerConfig(case["yaml"])
+    except (KeyError, ValueError) as error:
+        return {"refused": str(error).partition(". ")[0]}
+    raise AssertionError("the peer took a spoiled YAML")
 
 
-KINDS = {"legacy": legacy, "mcore": mcore, "pynative": pynative, "refuses": refuses}
+KINDS = {"legacy": legacy, "mcore": mcore, "pynative": pynative, "refuses": refuses, "layout": layout,
+         "mcore layout": layout}  # fmt: skip
 
 
 def main(cases_file, answers_file):

@@ -148,6 +148,17 @@ def locked(path: Path, busy: str, do: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def check_apart(src: Path, dst: Path) -> None:
+    """Let nothing be written into what is read, or over it.
+
+    Raises:
+        UsageError: one of the two directories is the other, or lies in it.
+    """
+    home, target = src.resolve(), dst.resolve()
+    if target == home or target in home.parents or home in target.parents:
+        raise UsageError("source and target must lie apart", got=f"{src} → {dst}", do="name another target")
+
+
 def check_replaceable(path: Path, mark: str) -> None:
     """Let only an earlier result be overwritten, which has a file of the name `mark`.
 

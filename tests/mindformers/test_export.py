@@ -42,18 +42,20 @@ PYNATIVE = {
     "checkpoint": "enable_save save_path save_max save_interleaved_steps no_save_optim async_save prefix "
     "remove_redundancy load_path load_balanced no_load_optim load_worker_number save_global_layout_cache",
     "training": "steps local_batch_size global_batch_size max_norm seed deterministic",
-    "parallelism": "data_parallel_shard tensor_parallel context_parallel pipeline_parallel "
-    "pipeline_parallel_microbatch_size sequence_parallel",
+    "parallelism": "data_parallel_shard reshard_after_forward_policy tensor_parallel context_parallel "
+    "context_parallel_method pipeline_parallel pipeline_parallel_microbatch_size pipeline_parallel_layers_per_stage "
+    "sequence_parallel",
     "recompute": "mode full_recompute_layer select_module exclude_op",
     "context": "mode max_device_memory device_target",
 }
+FULL = Layout(2, 2, 1, 2, 2, True, "full", 3)
 QWEN3 = dataclasses.replace(LLAMA, model_type="qwen3")
 LEGACY, MCORE = TARGETS["mindformers-llama"], TARGETS["mindformers-mcore"]
 
 
 @pytest.mark.parametrize(("config", "target"), [(LLAMA, LEGACY), (QWEN3, MCORE)])
 def test_strict_sections_hold_known_keys_only(config: Any, target: Any) -> None:
-    sections = graph(Path("/models/x"), config, target, Layout(2, 2, 1), Recipe(recompute=True))
+    sections = graph(Path("/models/x"), config, target, FULL, Recipe())
     scalars = {key for key, value in sections.items() if not isinstance(value, (dict, list))}
     assert scalars <= set(GENERAL)
     assert set(sections) - scalars == set(STRICT) | LENIENT
@@ -65,11 +67,14 @@ def test_strict_sections_hold_known_keys_only(config: Any, target: Any) -> None:
 
 
 def test_the_layout_is_in_the_graph_schema() -> None:
-    sections = graph(Path("/models/x"), LLAMA, LEGACY, Layout(dp=4, tp=2, pp=3), Recipe())
+    deep = dataclasses.replace(LLAMA, num_hidden_layers=8)
+    sections = graph(Path("/models/x"), deep, LEGACY, Layout(dp=4, tp=2, pp=3, micro_batches=5, zero=2), Recipe())
     degrees = sections["parallel_config"]
     assert (degrees["data_parallel"], degrees["model_parallel"], degrees["pipeline_stage"]) == (4, 2, 3)
-    assert degrees["micro_batch_num"] >= 3 and sections["use_parallel"] and sections["auto_trans_ckpt"]
-    assert sections["parallel"]["enable_parallel_optimizer"]
+    assert degrees["micro_batch_num"] == 5 and sections["use_parallel"] and sections["auto_trans_ckpt"]
+    assert sections["runner_config"]["gradient_accumulation_steps"] == 1 and not degrees["vocab_emb_dp"]
+    assert sections["parallel"]["parallel_optimizer_config"]["gradient_accumulation_shard"]
+    assert sections["model"]["model_config"]["offset"] == [1, 1, 0]  # 3, 3 and 2 layers
     alone = graph(Path("/models/x"), LLAMA, LEGACY, Layout(), Recipe())
     assert not alone["use_parallel"] and not alone["parallel"]["enable_parallel_optimizer"]
 
@@ -112,11 +117,11 @@ def test_the_mcore_network_is_told_the_order_of_rows() -> None:
 def test_the_pynative_schema_holds_known_keys_only() -> None:
     raw = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 24, "torch_dtype": "float32",
            "transformers_version": "5", "rope_scaling": None}  # fmt: skip
-    sections = pynative(Path("/models/x"), QWEN3, raw, Layout(2, 2, 1), Recipe(recompute=True, batch_size=3))
+    sections = pynative(Path("/models/x"), QWEN3, raw, FULL, Recipe(batch_size=3))
     for name, keys in PYNATIVE.items():
         assert set(sections[name]) <= set(keys.split())
     assert set(sections) - set(PYNATIVE) == {"optimizer", "lr_scheduler", "callbacks", "model", "train_dataset"}
-    assert sections["training"]["global_batch_size"] == 6 and sections["recompute"] == {"mode": "full"}
+    assert sections["training"]["global_batch_size"] == 18 and sections["recompute"] == {"mode": "full"}
     assert sections["model"]["architectures"] == "Qwen3ForCausalLM" and sections["model"]["hidden_size"] == 24
     assert not {"torch_dtype", "rope_scaling", "transformers_version"} & set(sections["model"])
     assert sections["parallelism"]["data_parallel_shard"] == 2 and sections["parallelism"]["tensor_parallel"] == 2
@@ -149,10 +154,14 @@ def test_refusals_write_nothing(llama: Path, tmp_path: Path) -> None:
     convert(tmp_path / "gpt2", tmp_path / "gpt2-mf", to="mindformers-gpt2", progress=False)
     cases: list[tuple[Any, str, dict[str, Any]]] = [
         (ConfigError, "cannot be split", {"layout": "tp3"}),
+        (ConfigError, "there is one", {"layout": "dp2,sp"}),
+        (ConfigError, "there is one", {"layout": "tp2,zero1"}),
+        (ConfigError, "64 tokens do not divide", {"layout": "cp3"}),
+        (UsageError, "back to 1", {"layout": "mb4"}),
         (ConfigError, "no legacy networks", {"schema": "pynative"}),
         (UsageError, "no such schema", {"schema": "eager"}),
         (UsageError, "not a layout", {"layout": "x"}),
-        (UsageError, "dp, tp and pp only", {"layout": "dp2,zero1"}),
+        (UsageError, "no YAML says this", {"layout": "dp2,zero3"}),
         (UsageError, "no such sequence length", {"recipe": Recipe(seq_length=65)}),
         (FileError, "our own names", {"directory": tmp_path / "ours"}),
         (FileError, "not a MindPort directory", {"directory": tmp_path / "hf"}),

@@ -18,6 +18,7 @@ from tests.config.test_targets import LLAMA
         ("dp16,tp8,pp4", Layout(16, 8, 4), 512),
         ("cp2,zero1,sp,tp2,recompute-full,mb8", Layout(1, 2, 1, 2, 1, True, "full", 8), 4),
         ("zero0,recompute-none,mb1", Layout(), 1),
+        ("v3,pp2,mb4", Layout(pp=2, interleave=3, micro_batches=4), 2),
     ],
 )
 def test_degrees_in_any_order(text: str, layout: Layout, devices: int) -> None:
@@ -26,14 +27,16 @@ def test_degrees_in_any_order(text: str, layout: Layout, devices: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "dp", "dp0", "dp-1", "dp1.5", "dp1 tp2", "dp1,dp2", "ep2", "dp1,", "dp٢", "2",
-                                  "zero4", "zero٢", "sp,sp", "sp1", "recompute", "recompute-some", "mb0"])  # fmt: skip
+                                  "zero4", "zero٢", "sp,sp", "sp1", "recompute", "recompute-some", "mb0",
+                                  "v0", "v1,v2", "vv2"])  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a layout"):
         parse_layout(text)
 
 
-@pytest.mark.parametrize(("text", "reason"), [("tp3", "num_attention_heads 4"), ("tp4", "num_key_value_heads 2"),
-                                              ("pp2", "1 layers")])  # fmt: skip
+@pytest.mark.parametrize(("text", "reason"), [("tp3", "4 attention heads"), ("tp4", "2 key/value heads"),
+                                              ("pp2", "1 layers"), ("v2", "there is one"),
+                                              ("pp2,v2,mb2", "no equal chunks")])  # fmt: skip
 def test_a_model_that_does_not_divide_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         parse_layout(text).check(LLAMA)

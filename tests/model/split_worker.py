@@ -27,8 +27,8 @@ from mindport.model.collectives import Gathered
 from mindport.model.dropout import Counter, with_dropout
 from mindport.model.execution import execution
 from mindport.model.kernels import IGNORED
-from mindport.model.ranks import ALONE, Ranks
 from mindport.parallel.join import join
+from mindport.ranks import ALONE, Ranks
 from mindport.training.clip import ClipNorm
 from tests.weights.models import config_of
 
@@ -206,8 +206,8 @@ FAULTS = {  # and a family that has what is wrong
 }
 
 
-def refused() -> dict[str, str]:
-    """What MindSpore says to the collectives that the library does without."""
+def surprises() -> dict[str, str]:
+    """What MindSpore says to the collectives that the library does without, and what it takes for the slope of one."""
     ranks, said = join(2, 2), {}
     asked = {"AllGather in a group": ops.AllGather(group=ranks.tp_group),
              "the largest": ops.AllReduce(ops.ReduceOp.MAX, ranks.tp_group)}  # fmt: skip
@@ -216,6 +216,8 @@ def refused() -> dict[str, str]:
             said[name] = str(collective(Tensor([1.0], ms.float32)).asnumpy())
         except RuntimeError as error:
             said[name] = str(error).splitlines()[0]
+    add = ops.AllReduce(group=ranks.tp_group)
+    said["slope of a sum"] = str(ms.grad(lambda x: add(x))(Tensor([1.0], ms.float32)).asnumpy())
     return said
 
 
@@ -228,7 +230,7 @@ def check() -> dict[str, Any]:
     stopped, same = stops(cases["llama"], grid), continued(cases["llama"], cases["llama"].model(four))
     pair = Ranks(1, 2, grid.tp_rank, "", grid.tp_group)
     more = compiled(cases, pair) if grid.dp_rank == 0 else disturbed(cases, pair)
-    return {"figures": found, "continued": same, "stops": stopped, "refused": refused(), **more}
+    return {"figures": found, "continued": same, "stops": stopped, "surprises": surprises(), **more}
 
 
 def compiled(cases: dict[str, Case], pair: Ranks) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from mindport.config.schema import shapes
 from mindport.config.split import axes, axis, check_split, part, whole
 from mindport.errors import ConfigError, MappingError
 from mindport.model import GPT
-from mindport.model.ranks import ALONE, Ranks
 from mindport.parallel.launch import call
+from mindport.ranks import ALONE, Ranks
 from tests.weights.models import FAMILIES, config_of
 
 LIMIT = 1e-5  # of float32, relative; most are near 1e-6
@@ -117,8 +117,9 @@ def test_what_is_in_no_part_of_the_vocabulary_stops_every_rank(found):
     assert [rank["stops"] for rank in found] == [{"id": True, "label": True, "-1": True}] * 4
 
 
-def test_collectives_that_a_cpu_refuses(found):
-    """So all are sums: see `mindport.model.collectives`."""
+def test_surprises_of_collectives_on_a_cpu(found):
+    """So all are sums, and each has a gradient of its own: see `mindport.model.collectives`."""
     for rank in found:
-        assert "only support mccl_world_group" in rank["refused"]["AllGather in a group"]
-        assert "only support reduce sum" in rank["refused"]["the largest"]
+        assert "only support mccl_world_group" in rank["surprises"]["AllGather in a group"]
+        assert "only support reduce sum" in rank["surprises"]["the largest"]
+        assert rank["surprises"]["slope of a sum"] == "[2.]"

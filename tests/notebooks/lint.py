@@ -177,9 +177,11 @@ def module_file(name: str) -> Path | None:
 
 
 def top_level(file: Path) -> set[str]:
-    """The names that a module binds at its top level."""
+    """The names that a module binds at its top level, or looks up when they are asked for."""
     names: set[str] = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            names |= set(ast.literal_eval(node.value))  # with a `__getattr__`; a test imports what stands there
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):

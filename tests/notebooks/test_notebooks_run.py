@@ -11,7 +11,7 @@ from mindport.run import run
 from tests.notebooks.lint import NOTEBOOKS
 
 pytestmark = pytest.mark.notebooks
-ONCE = ("00_environment_check", "07_tuning")  # 00 looks at no model; the processes of 07 take most of the time
+ONCE = ("00_environment_check", "06_parallel_scaling", "07_tuning")  # 00 looks at no model; 06 and 07 take most time
 
 
 def test_the_notebooks_are_there():

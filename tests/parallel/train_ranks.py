@@ -15,8 +15,8 @@ from mindspore import Tensor, ops
 from mindport.model import GPT
 from mindport.model.execution import execution
 from mindport.model.parameters import fresh
-from mindport.model.ranks import Ranks
 from mindport.parallel.join import join
+from mindport.ranks import Ranks
 from mindport.training import Batch, Callback, Stepper, Trainer
 from mindport.training.collective import gather, most, total
 from mindport.training.kill_test import compare_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mindport.model.ranks import ALONE, Ranks
+from mindport.ranks import ALONE, Ranks
 from mindport.training.collective import after_first, gather, most, total, wait
 from mindport.training.consistency import NAME, check_ranks, odd_ranks
 

@@ -21,7 +21,7 @@ _PARAMS = {param.name: param for param in PARAMS}
 
 
 class Share(Protocol):
-    """One of `tp` ranks, such as `mindport.model.ranks.Ranks`."""
+    """One of `tp` ranks, such as `mindport.ranks.Ranks`."""
 
     @property
     def tp(self) -> int:

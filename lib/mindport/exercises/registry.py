@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from mindport.errors import UsageError
 from mindport.exercises.exercise import Exercise
 
-MODULES = ("step_00", "step_01", "step_02", "step_03", "step_04", "step_05", "step_07")
+MODULES = ("step_00", "step_01", "step_02", "step_03", "step_04", "step_05", "step_06", "step_07")
 
 
 def registry() -> dict[str, Exercise]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mindport.config.constraints import Constraint
-from mindport.config.targets import MINDSPORE, target_for
+from mindport.config.model_config import ModelConfig
+from mindport.config.targets import MINDSPORE, Target, target_for
 from mindport.errors import ConfigError, FileError, UsageError
 from mindport.files import read_json, write_text
 from mindport.mindformers.data import UNKNOWN
@@ -16,6 +17,7 @@ from mindport.mindformers.layout import Layout, parse_layout
 from mindport.mindformers.networks import check_network, is_legacy
 from mindport.mindformers.pynative import pynative
 from mindport.mindformers.recipe import Recipe
+from mindport.mindformers.settings import unsaid
 from mindport.results import Result
 from mindport.tables import Table
 from mindport.weights import open_converted
@@ -80,19 +82,19 @@ def export(
     Args:
         directory: the converted weights; the YAML names it as an absolute path.
         yaml: the file to write.
-        layout: degrees of data, tensor and pipeline parallelism.
+        layout: all of it, as `parse_layout` reads it; of a pipeline that says no mb, as many as stages.
         schema: "graph" or "pynative".
         recipe: optimizer, schedule and the rest; None for a starting point.
 
     Raises:
         FileError: not such a directory, or changed since.
         ConfigError: the layout does not divide the model, or no network of the schema trains it.
-        UsageError: no such layout, schema or sequence length.
+        UsageError: no such layout, schema or sequence length, or the schema cannot say that layout.
     """
     directory, yaml, recipe = Path(directory).resolve(), Path(yaml), recipe or Recipe()
     if schema not in SCHEMAS:
         raise UsageError("no such schema", got=repr(schema), expected=", ".join(SCHEMAS))
-    degrees, manifest = parse_layout(layout), open_converted(directory).manifest
+    degrees, manifest = _filled(parse_layout(layout)), open_converted(directory).manifest
     config, target = manifest.model, target_for(manifest.target)
     if target == MINDSPORE:
         raise FileError("these weights carry our own names, not MindSpore Transformers'", where=directory,
@@ -100,25 +102,40 @@ def export(
     check_network(config, target)
     if NAME in manifest.files:
         raise UsageError("the YAML loads safetensors", where=directory, got=NAME, do="convert without --format ckpt")
-    if degrees != Layout(degrees.dp, degrees.tp, degrees.pp):
-        raise UsageError("the YAML is written for degrees of data, tensor and pipeline parallelism", got=degrees,
-                         expected="dp, tp and pp only", do="set the rest in the YAML by hand")  # fmt: skip
-    rules = degrees.check(config)
-    if schema == "graph":
-        sections = graph(directory, config, target, degrees, recipe)
-    elif is_legacy(target):
+    rules = degrees.check(config, recipe.context(config.max_position_embeddings))
+    if schema == "pynative" and is_legacy(target):
         raise ConfigError("the PyNative schema has no legacy networks", got=target.name,
                           expected="mindformers-mcore", do="take --schema graph")  # fmt: skip
-    else:
-        raw = read_json(directory / "config.json")
-        sections = pynative(directory, config, raw, degrees, recipe)
-    write_text(yaml, _text(sections, schema))
+    sections = content(directory, config, target, degrees, recipe, schema)
+    write_text(yaml, as_text(sections, schema))
     notes = (_START, *([_DATA] if recipe.data == UNKNOWN else []))
     return ExportReport(yaml, directory, target.name, schema, degrees, rules, sections, notes)
 
 
-def _text(sections: dict[str, Any], schema: str) -> str:
+def content(
+    directory: Path, config: ModelConfig, target: Target, layout: Layout, recipe: Recipe, schema: str = "graph"
+) -> dict[str, Any]:  # fmt: skip
+    """The sections of the YAML; the PyNative schema reads `directory`.
+
+    Raises:
+        UsageError: the schema cannot say that layout.
+    """
+    if missing := unsaid(layout, schema):
+        raise UsageError("no YAML says this layout", where=f"the {schema} schema", got=layout, expected=missing)
+    if schema == "graph":
+        return graph(directory, config, target, layout, recipe)
+    return pynative(directory, config, read_json(directory / "config.json"), layout, recipe)
+
+
+def _filled(layout: Layout) -> Layout:
+    """A pipeline that says nothing of micro-batches gets as many as it has stages."""
+    return replace(layout, micro_batches=layout.pp) if layout.micro_batches == 1 else layout
+
+
+def as_text(sections: dict[str, Any], schema: str = "graph", remarks: tuple[str, ...] = ()) -> str:
+    """The sections as YAML; remarks stand in its head."""
     import yaml
 
-    head = f"# Written by `mindport export`: {schema} schema, {SCHEMAS[schema]}.\n"
+    lines = (f"Written by `mindport export`: {schema} schema, {SCHEMAS[schema]}.", *remarks)
+    head = "".join(f"# {line}\n" for line in lines)
     return head + yaml.safe_dump(sections, sort_keys=False, allow_unicode=True)

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mindport.config import ModelConfig
-from mindport.config.constraints import Constraint, pipeline, tensor_parallel
+from mindport.config.constraints import Constraint
 from mindport.errors import ConfigError, UsageError
+from mindport.mindformers.rules import RULES, Asked
 
 Recompute = Literal["none", "selective", "full"]
-_DEGREES = {"dp": "dp", "tp": "tp", "pp": "pp", "cp": "cp", "mb": "micro_batches"}
-_WORD = re.compile(r"(dp|tp|pp|cp|mb)([1-9][0-9]{0,5})|(zero)([0-3])|(sp)|(recompute)-(none|selective|full)", re.ASCII)
-EXPECTED = "such as dp1,tp2,pp1,zero1,sp,recompute-full,mb8: each part once, degrees from 1 on, zero0 to zero3"
+_DEGREES = {"dp": "dp", "tp": "tp", "pp": "pp", "v": "interleave", "cp": "cp", "mb": "micro_batches"}
+_WORD = re.compile(
+    r"(dp|tp|pp|cp|mb|v)([1-9][0-9]{0,5})|(zero)([0-3])|(sp)|(recompute)-(none|selective|full)", re.ASCII
+)
+EXPECTED = "such as dp1,tp2,pp2,v2,zero1,sp,recompute-full,mb8: each part once, degrees from 1 on, zero0 to zero3"
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Layout:
         sequence_parallel: what tensor parallelism leaves whole (norms, residuals) is split along the sequence.
         recompute: activations that are computed again in the backward pass instead of kept.
         micro_batches: parts of a replica's batch that follow each other: of the pipeline, or accumulated.
+        interleave: chunks of layers that take turns on each pipeline stage; 1 is a plain pipeline.
     """
 
     dp: int = 1
@@ -36,32 +40,44 @@ class Layout:
     sequence_parallel: bool = False
     recompute: Recompute = "none"
     micro_batches: int = 1
+    interleave: int = 1
 
     @property
     def devices(self) -> int:
         return self.dp * self.tp * self.pp * self.cp
 
+    @property
+    def replicas(self) -> int:
+        """Devices that hold the same weights: what ZeRO shares out."""
+        return self.dp * self.cp
+
+    @property
+    def sp(self) -> int:
+        """Sequence parallelism as a number, as the rules count it."""
+        return int(self.sequence_parallel)
+
     def __str__(self) -> str:
         """The three degrees, and of the rest what is not the default."""
-        rest = {f"cp{self.cp}": self.cp > 1, f"zero{self.zero}": self.zero > 0, "sp": self.sequence_parallel,
+        rest = {f"v{self.interleave}": self.interleave > 1, f"cp{self.cp}": self.cp > 1,
+                f"zero{self.zero}": self.zero > 0, "sp": self.sequence_parallel,
                 f"recompute-{self.recompute}": self.recompute != "none",
                 f"mb{self.micro_batches}": self.micro_batches > 1}  # fmt: skip
         said = [text for text, is_set in rest.items() if is_set]
         return ",".join([f"dp{self.dp}", f"tp{self.tp}", f"pp{self.pp}", *said])
 
-    def check(self, config: ModelConfig) -> tuple[Constraint, ...]:
-        """The rules that this layout puts on a model.
+    def check(self, config: ModelConfig, seq: int | None = None) -> tuple[Constraint, ...]:
+        """The rules that this layout puts on a model, and on samples of `seq` tokens (None: the model's context).
 
         Raises:
-            ConfigError: the model cannot be split like that.
+            ConfigError: one of them does not hold.
         """
-        rules = (tensor_parallel(config, self.tp), pipeline(config, self.pp))
-        if broken := [rule for rule in rules if not rule.ok]:
+        asked = Asked(config, seq or config.max_position_embeddings)
+        held = tuple(rule.hold(asked, self) for rule in RULES)
+        if broken := [rule for rule in held if not rule.ok]:
             raise ConfigError("the model cannot be split by this layout", where=self,
-                              got="; ".join(f"{rule.name}: {rule.got}" for rule in broken),
-                              expected="; ".join(rule.expected for rule in broken),
-                              do="; ".join(rule.do for rule in broken))  # fmt: skip
-        return rules
+                              got="; ".join(rule.got for rule in broken),
+                              expected="; ".join(rule.name for rule in broken), do=broken[0].do)  # fmt: skip
+        return held
 
 
 def parse_layout(text: str) -> Layout:

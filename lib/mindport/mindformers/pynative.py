@@ -14,6 +14,8 @@ from mindport.mindformers.data import COLUMNS, megatron
 from mindport.mindformers.layout import Layout
 from mindport.mindformers.networks import TRAINED, mcore_section
 from mindport.mindformers.recipe import Recipe
+from mindport.mindformers.settings import METHODS, RESHARD, settings
+from mindport.mindformers.stages import split
 
 _NOT_THE_MODEL = ("architectures", "torch_dtype", "transformers_version", "use_cache", "_name_or_path")
 
@@ -29,14 +31,33 @@ def pynative(
         "checkpoint": {"enable_save": True, "save_path": "./output/checkpoint", "save_max": 2,
                        "save_interleaved_steps": 500, "load_path": str(directory), "no_load_optim": True},
         "training": {"steps": recipe.steps, "local_batch_size": recipe.batch_size,
-                     "global_batch_size": recipe.batch_size * layout.dp, "max_norm": 1.0, "seed": recipe.seed},
-        "parallelism": {"data_parallel_shard": layout.dp, "tensor_parallel": layout.tp, "context_parallel": 1,
-                        "pipeline_parallel": layout.pp, "pipeline_parallel_microbatch_size": 1},
+                     "global_batch_size": recipe.batch_size * layout.dp * layout.micro_batches,
+                     "max_norm": 1.0, "seed": recipe.seed},
+        "parallelism": _parallelism(config, layout),
         "optimizer": recipe.optimizer(),
         "lr_scheduler": recipe.schedule(),
-        "recompute": {"mode": "full" if recipe.recompute else "None"},
+        "recompute": {"mode": "full" if layout.recompute == "full" else "None"},
         "context": {"mode": 1, "device_target": "Ascend", "max_device_memory": "58GB"},
         "callbacks": [],
         "train_dataset": {"dataloader": data},
         "model": {**model, **mcore_section(seq_length), "architectures": TRAINED[config.model_type]},
     }  # fmt: skip
+
+
+def _parallelism(config: ModelConfig, layout: Layout) -> dict[str, Any]:
+    """Copies that share out nothing are shards of one; what is gathered stays until the backward pass under ZeRO-2."""
+    said = settings(layout, 1, config.num_key_value_heads)
+    policy = {"reshard_after_forward_policy": RESHARD[layout.zero]} if layout.zero else {}
+    stages = {} if layout.pp == 1 else {"pipeline_parallel_layers_per_stage": _stages(config, layout)}
+    return {
+        "data_parallel_shard": layout.dp if layout.zero else 1, **policy, "tensor_parallel": layout.tp,
+        "sequence_parallel": layout.sequence_parallel, "context_parallel": layout.cp,
+        "context_parallel_method": METHODS[said["context_parallel_algo"]], "pipeline_parallel": layout.pp, **stages,
+        "pipeline_parallel_microbatch_size": layout.micro_batches,
+    }  # fmt: skip
+
+
+def _stages(config: ModelConfig, layout: Layout) -> list[str]:
+    """First and last layer of each stage."""
+    counts, last = split(config.num_hidden_layers, layout.pp), -1
+    return [f"{last + 1}-{(last := last + count)}" for count in counts]

@@ -32,12 +32,11 @@ class Recipe:
 
     Attributes:
         seq_length: tokens of a sample; None for the model's context.
-        batch_size: samples for each device and step.
+        batch_size: samples of a micro-batch, on each replica.
         steps: length of the run, in optimizer steps.
         learning_rate, lr_end: peak and last value of the cosine.
         warmup_ratio: share of the steps that warm up.
         betas, eps, weight_decay: AdamW's.
-        recompute: forward passes are computed again in the backward pass, which saves memory.
         seed: of everything random.
         data: where the training data lies.
 
@@ -54,7 +53,6 @@ class Recipe:
     betas: tuple[float, float] = (0.9, 0.95)
     eps: float = 1e-8
     weight_decay: float = 0.01
-    recompute: bool = False
     seed: int = 42
     data: str = UNKNOWN
 

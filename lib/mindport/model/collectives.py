@@ -9,7 +9,7 @@ A gradient function of our own stands in each, since MindSpore's for AllReduce s
 each had a loss of its own.
 
 AllReduce is all there is: on a CPU it takes float32 and float16, and sums only, while AllGather knows the group of all
-processes only (MindSpore 2.10; tests/model/test_split.py holds both refusals).
+processes only (MindSpore 2.10; tests/model/test_split.py holds all three).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import mindspore as ms
 from mindspore import Tensor, nn, ops
 
 from mindport.model import kernels
-from mindport.model.ranks import Ranks
+from mindport.ranks import Ranks
 
 
 class Shared(nn.Cell):
@@ -106,7 +106,10 @@ class OwnClasses(nn.Cell):
 
 
 class OwnRows(nn.Cell):
-    """(table, ids) → rows of the table that the ranks share; the table is this rank's part of it."""
+    """(table, ids) → rows of the table that the ranks share; the table is this rank's part of it.
+
+    A negative id is an error here: no rank's table has the end from which a whole one counts.
+    """
 
     def __init__(self, ranks: Ranks, rows: int) -> None:
         super().__init__()
@@ -143,13 +146,8 @@ class MeanAndSums(nn.Cell):
         super().__init__()
         self.part = kernels.cross_entropy_share(first=ranks.tp_rank * rows, classes=ranks.tp * rows)
         self.gather, self.tp, self.ignored = Gathered(ranks), ranks.tp, kernels.IGNORED
-        self.exp, self.log, self.max, self.where, self.concat = (
-            ops.Exp(),
-            ops.Log(),
-            ops.ReduceMax(),
-            ops.where,
-            ops.Concat(-1),
-        )
+        self.exp, self.log, self.max = ops.Exp(), ops.Log(), ops.ReduceMax()
+        self.where, self.concat = ops.where, ops.Concat(-1)
         self.zeros, self.float32 = ops.ZerosLike(), ms.float32
 
     def construct(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from mindspore import Parameter, Tensor, nn, ops
 from mindport.config.model_config import ModelConfig
 from mindport.model import kernels
 from mindport.model.kernels.drop import Place, check_probability
-from mindport.model.ranks import ALONE, Ranks
+from mindport.ranks import ALONE, Ranks
 
 
 class Counter(nn.Cell):

@@ -35,8 +35,8 @@ from mindport.model.collectives import Gathered, OwnRows, Shared, SharedWeights,
 from mindport.model.dropout import Dropout
 from mindport.model.parameters import DTYPES, Parameters, Source, fresh
 from mindport.model.precision import Precision
-from mindport.model.ranks import ALONE, Ranks
 from mindport.model.rope import inverse_frequencies
+from mindport.ranks import ALONE, Ranks
 
 
 class Linear(nn.Cell):

@@ -17,7 +17,7 @@ from mindport.model.execution import MODES
 from mindport.model.gpt import GPT
 from mindport.model.parameters import Source
 from mindport.model.precision import Precision, check_device
-from mindport.model.ranks import ALONE, Ranks
+from mindport.ranks import ALONE, Ranks
 from mindport.weights import load
 from mindport.weights.manifest import read_manifest
 

@@ -23,7 +23,7 @@ from mindport.config.split import axis, check_split, part
 from mindport.errors import MappingError, UsageError, some
 from mindport.model.dropout import Counter, drops
 from mindport.model.precision import Precision
-from mindport.model.ranks import ALONE, Ranks
+from mindport.ranks import ALONE, Ranks
 
 Source = Callable[[str, tuple[int, ...]], np.ndarray]  # (hub name, shape) -> values
 

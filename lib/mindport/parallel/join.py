@@ -7,7 +7,7 @@ import os
 from mindspore.communication import create_group, get_group_size, get_rank, init
 
 from mindport.errors import UsageError
-from mindport.model.ranks import Ranks
+from mindport.ranks import Ranks
 
 LAUNCHED = (("MS_ROLE", "MS_WORKER_NUM"), ("RANK_ID", "RANK_SIZE"))  # by msrun; by a rank table on Ascend
 _JOINED: dict[tuple[int, int], Ranks] = {}

@@ -20,6 +20,7 @@ STEPS = {
     "03_layer_parity": "each submodule, the logits and the gradients agree with transformers",
     "04_pynative_debug": "every value is finite, the loss falls in a few steps, and the two modes differ as described",
     "05_graph_training": "every step of a training is PyTorch's, and one that is killed and resumed is the same run",
+    "06_parallel_scaling": "a training over several processes is that of one, whichever of them breaks on the way",
     "07_tuning": "each rung of the optimisation ladder computes the same as the one below it",
 }
 RUN = "run.json"  # what `mindport run` did: command, model, size, and how each notebook ended
@@ -32,6 +33,8 @@ ASCEND = {  # promise: how the line begins that keeps it
     "the fused Ascend operators agree with the plain ones (attention, RMS norm, rotary positions, SwiGLU, GELU, cross "
     "entropy, AdamW)": "fused operators agree",
     "float16 and bfloat16 hold their limits on Ascend": "low precision agrees",
+    "a training over several NPUs is that of one": "a training under",
+    "the YAML, the script and the commands of `mindport plan --out` start a training on a cluster": "a cluster starts",
 }
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 if TYPE_CHECKING:
-    from mindport.model.ranks import Ranks
+    from mindport.ranks import Ranks
 
 Axis = Literal["dp", "tp", "all"]  # with whom: this share in other replicas, the other shares of this one, everybody
 

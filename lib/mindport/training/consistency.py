@@ -18,7 +18,7 @@ from mindport.training.monitor import Alarm
 from mindport.weights.dtypes import digest
 
 if TYPE_CHECKING:
-    from mindport.model.ranks import Ranks
+    from mindport.ranks import Ranks
 
 NAME = "ranks differ"
 

@@ -54,7 +54,7 @@ from mindport.training.text import open_text
 if TYPE_CHECKING:
     from mindport.model import GPT
     from mindport.model.precision import Precision
-    from mindport.model.ranks import Ranks
+    from mindport.ranks import Ranks
     from mindport.training.stepper import Stepper
 
 
@@ -121,7 +121,7 @@ def assemble(
         with after_first(ranks):
             if resume:
                 _check_course(directory, config)
-            text = open_text(config, ready=not ranks.is_first)
+            text = open_text(config)
             start = start_model(config, directory.model, say)
         checkpoints = stack.enter_context(_checkpoints(config, directory, start, ranks))
         about = About(plain(config), text.digest, sha256(start.tokenizer), {}, _device())

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from mindport.errors import UsageError
 from mindport.files import write_json
+from mindport.ranks import ALONE, Ranks
 from mindport.results import plain
 from mindport.training.callbacks import Callback, CallbackFailed, Callbacks
 from mindport.training.checkpoint import Snapshot
@@ -44,7 +45,6 @@ from mindport.training.train_report import TrainReport, figures_of, read_report
 
 if TYPE_CHECKING:
     from mindport.model import GPT
-    from mindport.model.ranks import Ranks
     from mindport.training.stepper import Stepper
 
 
@@ -69,7 +69,7 @@ class Trainer:
 
     def __init__(
         self, config: TrainConfig, callbacks: Sequence[Callback] = (), sinks: Sequence[Sink] = (), *,
-        quiet: bool = False, ranks: Ranks | None = None,
+        quiet: bool = False, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         self.config, self.callbacks, self.sinks = complete(config), Callbacks(callbacks), tuple(sinks)
         self.quiet, self.ranks = quiet, _as_asked(self.config, ranks)
@@ -292,20 +292,18 @@ class Trainer:
         )  # fmt: skip
 
 
-def _as_asked(config: TrainConfig, ranks: Ranks | None) -> Ranks:
+def _as_asked(config: TrainConfig, ranks: Ranks) -> Ranks:
     """This process's place, held to the configuration.
 
     Raises:
         UsageError: it asks for others.
     """
-    from mindport.model.ranks import ALONE  # late: it brings MindSpore
-
-    asked, found = config.parallel, ranks or ALONE
-    if (asked.dp, asked.tp) != (found.dp, found.tp):
+    asked = config.parallel
+    if (asked.dp, asked.tp) != (ranks.dp, ranks.tp):
         raise UsageError("the configuration asks for other processes than there are", where="parallel",
-                         got=f"dp {asked.dp}, tp {asked.tp}", expected=f"dp {found.dp}, tp {found.tp}",
+                         got=f"dp {asked.dp}, tp {asked.tp}", expected=f"dp {ranks.dp}, tp {ranks.tp}",
                          do="mindport.parallel.train.train(config) starts those that it asks for")  # fmt: skip
-    return found
+    return ranks
 
 
 def _is_due(step: int, every: int) -> bool:

@@ -12,6 +12,7 @@ from mindport.machine import cores, machine, versions
 from mindport.tuning.benchmark import Benchmark
 from mindport.tuning.case import Case
 from mindport.tuning.knobs import Knobs
+from mindport.tuning.parallel_case import Parallel
 
 # name → module of this package with `cases(quick)`, and the result that shows them
 BENCHMARKS: dict[str, tuple[str, type[Benchmark]]] = {
@@ -22,6 +23,7 @@ BENCHMARKS: dict[str, tuple[str, type[Benchmark]]] = {
     "knobs": ("knobs", Knobs),
     "convert": ("conversion", Benchmark),
     "data": ("data", Benchmark),
+    "parallel": ("parallel", Parallel),
 }
 
 

@@ -20,7 +20,7 @@ from mindport.config import read_config, schema
 from mindport.config.locate import is_reachable
 from mindport.config.targets import TARGETS
 from mindport.errors import FileError, MindPortError, UsageError
-from mindport.files import atomic_directory, read_json, sha256, sweep, write_json
+from mindport.files import atomic_directory, check_apart, read_json, sha256, sweep, write_json
 from mindport.weights import checkpoint
 from mindport.weights.ahead import ahead, meanwhile
 from mindport.weights.census import NotFinite, not_finite
@@ -136,7 +136,7 @@ def _open(options: _Options) -> Weights:
                         do="put the source's back, or convert again")  # fmt: skip
     source = weights.manifest.source
     if source and is_reachable(Path(source.path)):
-        _check_apart(Path(source.path), options.dst)
+        check_apart(Path(source.path), options.dst)
     return weights
 
 
@@ -287,15 +287,9 @@ def _check_arguments(src: Path, dst: Path, to: str, dtype: str, file_format: str
     if src.is_file() and src.name != "config.json":
         raise UsageError("weights go with the config.json beside them; this file has another name", where=src,
                          do="name the directory of the model")  # fmt: skip
-    _check_apart(src.parent if src.is_file() else src, dst)
+    check_apart(src.parent if src.is_file() else src, dst)
     if overwrite and dst.is_dir() and any(dst.iterdir()):
         _check_replaceable(dst, to)
-
-
-def _check_apart(src: Path, dst: Path) -> None:
-    home, target = src.resolve(), dst.resolve()
-    if target == home or target in home.parents or home in target.parents:
-        raise UsageError("source and target must lie apart", got=f"{src} → {dst}", do="name another target")
 
 
 def _check_replaceable(dst: Path, to: str) -> None:

@@ -14,7 +14,7 @@ RUNS = Facts(2, STARTED, None, None, last="step 7")
 
 
 def raised(rank: int, at: float) -> Facts:
-    said = Said(1, at, 9, error="ValueError: x\nmore", traceback="Traceback …\nValueError: x\n")
+    said = Said(1, at, 9, 2**20, error="ValueError: x\nmore", traceback="Traceback …\nValueError: x\n")
     return Facts(rank, STARTED, said, None)
 
 
@@ -62,12 +62,15 @@ def test_all_well_is_well_and_nothing_else_is():
     late = report([WELL, RUNS], "the job did not end within 9 s")
     assert not late.ok and late.first is None and "did not end within 9 s" in late.headline()
     assert late.ranks[1].state == "ended by the launcher: the job did not end within 9 s"
+    returned = Facts(1, STARTED, Said(0, 103.0, 5, 7, True), None)
+    assert report([WELL, returned]).ok and report([returned]).ranks[0].seconds == 3.0
+    assert not report([Facts(1, STARTED, Said(0, 103.0, 5), None)]).ok  # a script may still fail as it exits
     gone = report([WELL, Facts(1, None, None, None)])
     assert not gone.ok and gone.ranks[1].state == "never started" and "msrun ended" in gone.headline()
 
 
 def test_records_are_read_as_they_were_written(tmp_path):
-    for record in (STARTED, Said(1, 2.5, 3, {"a": [1]}, "e", "t", {"what": "w"}), Ended(-9, 1.0, 7)):
+    for record in (STARTED, Said(1, 2.5, 3, 4, True, {"a": [1]}, "e", "t", {"what": "w"}), Ended(-9, 1.0, 7)):
         assert read(tmp_path, 3, type(record)) is None
         write(tmp_path, 3, record)
         assert read(tmp_path, 3, type(record)) == record

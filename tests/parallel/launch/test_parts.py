@@ -39,6 +39,7 @@ def test_a_job_inherits_nothing_of_another_and_the_user_has_the_last_word(tmp_pa
     )
     assert environ["MS_DEV_JIT_SYNTAX_LEVEL"] == "7" and environ["WORD"] == "x" and environ[TOKEN] == str(tmp_path)
     assert environ["OMP_NUM_THREADS"] == str(max(1, cores() // 2)) and environ["OMP_WAIT_POLICY"] == "active"
+    assert environ["MS_CPU_COMM_OP_TIMEOUT"] == "600" and environ["MS_RETRY_INTERVAL_UPPER"] == "1"
     assert job_environment(tmp_path, 1000)["OMP_NUM_THREADS"] == "1"
     assert job_environment(tmp_path, 2, {"OMP_NUM_THREADS": "5"})["OMP_NUM_THREADS"] == "5"
 

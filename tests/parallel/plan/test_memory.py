@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mindport.mindformers.layout import Layout
+from mindport.mindformers.stages import layers_of, split
 from mindport.parallel.plan import evaluate, zero_memory
 from mindport.parallel.plan.grid import as_grid, enumerate_layouts
-from mindport.parallel.plan.memory import activations, layers_of, memory, split, total, worst_stages
+from mindport.parallel.plan.memory import activations, memory, total, worst_stages
 from mindport.parallel.plan.rules import legal
 from tests.parallel.plan.models import MODELS, job
 

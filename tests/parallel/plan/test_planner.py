@@ -34,7 +34,9 @@ def one_by_one(it):
             for zero, sp, recompute in OPTIONS:
                 bad = (parts < pp) or (sp and (tp == 1 or it.seq % (cp * tp))) or (zero and dp * cp == 1)
                 if not bad and not (zero == 3 and pp > 1):
-                    yield Layout(dp, tp, pp, cp, zero, sp, recompute, parts)
+                    for chunks in range(1, m.num_hidden_layers + 1):
+                        if chunks == 1 or (pp > 1 and m.num_hidden_layers % (pp * chunks) == 0 and parts % pp == 0):
+                            yield Layout(dp, tp, pp, cp, zero, sp, recompute, parts, chunks)
 
 
 @pytest.mark.parametrize(("name", "devices", "batch", "memory"), [("llama", 8, 4, 59), ("tied", 6, 12, 0.25),

@@ -20,6 +20,9 @@ BROKEN = [
     ("vocab % mp", GOOD, {"vocab_size": 1025}),
     ("layers >= pipeline_stage", replace(GOOD, dp=1, tp=1, pp=8, micro_batches=8), {"num_hidden_layers": 5}),
     ("micro_batch_num >= pipeline_stage", replace(GOOD, micro_batches=1), {}),
+    ("pp_interleave_num needs pipeline_stage > 1", Layout(dp=8, interleave=2), {"num_hidden_layers": 8}),
+    ("layers % (pipeline_stage * pp_interleave_num)", replace(GOOD, micro_batches=2, interleave=2), {}),
+    ("micro_batch_num % pipeline_stage", replace(GOOD, interleave=2), {"num_hidden_layers": 8}),
     ("use_seq_parallel needs mp > 1", Layout(dp=8, sequence_parallel=True), {}),
     ("seq % cp", Layout(dp=4, cp=2), {"seq": 513}),
     ("seq % (cp * mp)", replace(GOOD, sequence_parallel=True), {"seq": 513}),
@@ -64,6 +67,9 @@ def test_settings_use_the_framework_s_words():
     it = job()
     found = settings(as_grid(it, GOOD), 0, it)
     assert (found["micro_batch_num"], found["gradient_accumulation_steps"], found["batch_size"]) == (3, 1, 4)
+    assert (found["pp_interleave_num"], found["pipeline_interleave"]) == (1, False)
+    mixed = settings(as_grid(it, replace(GOOD, micro_batches=2, interleave=4)), 0, it)
+    assert (mixed["pp_interleave_num"], mixed["pipeline_interleave"]) == (4, True)
     alone = settings(as_grid(it, Layout(dp=8, zero=2, micro_batches=3)), 0, it)
     assert (alone["micro_batch_num"], alone["gradient_accumulation_steps"]) == (1, 3)  # pp=1 resets it
     assert alone["enable_parallel_optimizer"] and alone["gradient_accumulation_shard"]

@@ -18,7 +18,7 @@ FREE = {"latency": 0.0}
 
 
 def test_compute_is_flops_over_what_is_reached():
-    it = job("tied", settings={"peak": 1e14, "efficiency": 0.5})
+    it = job("tied", settings={"peak": 1e14, "efficiency": 0.5, "half_width": 0})
     found = evaluate(it, Layout(dp=8))
     assert found.time["compute"] == pytest.approx(it.size.flops(512) * 3 * 512 / 5e13)
     assert found.seconds == pytest.approx(sum(found.time.values()))
@@ -27,7 +27,7 @@ def test_compute_is_flops_over_what_is_reached():
 
 
 def test_full_recomputation_is_a_forward_pass_more():
-    it = job("tied")
+    it = job("tied", settings={"half_width": 0})
     plain, full = evaluate(it, Layout(dp=8)), evaluate(it, Layout(dp=8, recompute="full"))
     head = 6 * it.size.table * 3 * 512 / (it.peak * it.hardware["efficiency"])
     assert full.time["recompute"] == pytest.approx((plain.time["compute"] - head) / 3)
@@ -46,6 +46,17 @@ def test_the_bubble_is_stages_less_one_over_micro_batches(stages):
 def test_an_interleaved_pipeline_divides_the_bubble():
     work = [b / (1 - b) for b in (bubble(4, 8), bubble(4, 8, interleave=2))]
     assert work == pytest.approx([3 / 8, 3 / 16])
+    layout = Layout(dp=4, pp=2, micro_batches=4)
+    plain, mixed = (evaluate(job("tied", global_batch=16), replace(layout, interleave=v)) for v in (1, 3))
+    slots = sum(mixed.time[part] for part in ("compute", "recompute", "tensor traffic", "pipeline traffic"))
+    assert mixed.time["bubble"] / slots == pytest.approx(1 / (3 * 4))
+    assert mixed.time["pipeline traffic"] == pytest.approx(3 * plain.time["pipeline traffic"])
+
+
+def test_a_narrow_share_of_a_matrix_is_slower():
+    it = job("tied", settings={"half_width": 128})
+    whole, half, quarter = (evaluate(it, Layout(dp=8 // tp, tp=tp)).time["compute"] for tp in (1, 2, 4))
+    assert [half / whole, quarter / whole] == pytest.approx([(1 + 1) / (1 + 0.5), (1 + 2) / (1 + 0.5)])  # 256 columns
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])

@@ -35,6 +35,9 @@ def call(
 ) -> list[Any]:  # fmt: skip
     """Call a function on each rank of a job, and return what each returned.
 
+    When the last one has returned, the ranks are killed: what a function leaves to threads or to the interpreter's exit
+    is not done.
+
     Args:
         function: `package.module:function`, found where this process finds its modules.
         arguments: its keywords; what JSON can hold.

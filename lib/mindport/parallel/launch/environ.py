@@ -41,6 +41,8 @@ def job_environment(
         "OMP_NUM_THREADS": str(max(1, cores() // workers)),
         "OMP_WAIT_POLICY": "passive",  # a rank that waits leaves the core to the one it waits for
         "MS_CPU_COMM_OP_TIMEOUT": str(PATIENCE),
+        "MS_RETRY_INTERVAL_LOWER": "1",  # seconds between two heartbeats, which ranks wait for as they join and leave
+        "MS_RETRY_INTERVAL_UPPER": "1",  # MindSpore's own are 3 and 5
     }
     always = {
         TOKEN: str(folder),

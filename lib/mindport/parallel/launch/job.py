@@ -157,7 +157,8 @@ def _wait(job: Job, watch: Watch, keeper: subprocess.Popen[bytes]) -> str:
     while True:
         over = keeper.poll() is not None  # before the look, which is then the last
         facts = watch.look()
-        if over or watch.port_taken or all(rank.is_over for rank in facts):
+        # MindSpore takes seconds to leave a cluster; where every answer is there, nothing is waited for
+        if over or watch.port_taken or all(rank.is_over or rank.has_returned for rank in facts):
             return ""
         if failed_at is None and first_failure(facts) is not None:
             failed_at = watch.seconds

@@ -36,9 +36,16 @@ class Facts:
     last: str = ""
 
     @property
+    def has_returned(self) -> bool:
+        """Whether it is the rank of a `call`, and has its answer."""
+        return self.said is not None and self.said.returned
+
+    @property
     def is_well(self) -> bool:
         """Whether it has ended, and well."""
-        return self.ended is not None and self.ended.code == 0 and (self.said is None or self.said.code == 0)
+        if self.said is not None and self.said.code:
+            return False
+        return self.has_returned if self.ended is None else self.ended.code == 0
 
     @property
     def failed_at(self) -> float | None:
@@ -74,11 +81,12 @@ def rank_ends(facts: Sequence[Facts], began: float, stopped: str) -> tuple[RankE
 
 
 def _end(facts: Facts, first: Facts | None, began: float, stopped: str) -> RankEnd:
-    at = facts.failed_at or (facts.ended and facts.ended.at)
+    last = facts.ended or facts.said
+    at = facts.failed_at or (last and last.at)
     code = facts.said.code if facts.said and facts.said.code else facts.ended and facts.ended.code
     return RankEnd(
         facts.rank, _state(facts, first, stopped), code, None if at is None else at - began,
-        facts.ended and facts.ended.peak, facts.last, facts.said.error if facts.said else "",
+        last and last.peak, facts.last, facts.said.error if facts.said else "",
         facts.said.traceback if facts.said else "", _script_part(facts.stack),
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ def main(options: Sequence[str]) -> NoReturn:
     from mindspore.parallel.cluster.run import main as msrun
 
     sys.argv[:] = ["msrun", *options]
-    if mindspore.get_context("device_target") != "CPU" or len(list(Path("/proc/self/task").iterdir())) > 1:
+    if mindspore.get_context("device_target") != "CPU" or not _can_fork():
         msrun()
         sys.exit()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -48,6 +48,15 @@ def main(options: Sequence[str]) -> NoReturn:
             sys.exit()
         _serve(listener, pid)
     sys.exit()
+
+
+def _can_fork() -> bool:
+    """Whether this process has one thread, and the kernel lets it watch a child and a socket at once (Linux 5.3)."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:
+        return False
+    return len(list(Path("/proc/self/task").iterdir())) == 1
 
 
 def ask() -> socket.socket | None:

@@ -44,6 +44,8 @@ class Said:
         code: that the rank means to exit with.
         at: when.
         log: bytes of its log that were written before.
+        peak: bytes of memory that it held at most, until then.
+        returned: it was a function, and here is its answer.
         result: what the function returned, of `call`.
         error: name and message of what was raised; empty when nothing was.
         traceback: of the script's own frames.
@@ -53,6 +55,8 @@ class Said:
     code: int
     at: float
     log: int
+    peak: int = 0
+    returned: bool = False
     result: Any = None
     error: str = ""
     traceback: str = ""

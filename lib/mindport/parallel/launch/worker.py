@@ -16,6 +16,7 @@ import faulthandler
 import importlib
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -129,7 +130,7 @@ def _be_rank(folder: Path, rank: int, keeper: int) -> NoReturn:
     job = read_json(folder / records.JOB)
     try:
         result = _call(job) if job["function"] else _run(job)
-        said = records.Said(0, time.time(), _log_size(), result)
+        said = _said(0, returned=bool(job["function"]), result=result)
     except BaseException as error:
         said = _failure(error)
         records.write(folder, rank, said)
@@ -163,7 +164,7 @@ def _failure(error: BaseException) -> records.Said:
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         if not code:
-            return records.Said(0, time.time(), _log_size())
+            return _said(0)
     lines = traceback.format_exception(type(error), error, _script_part(error))
     message = "\n".join(traceback.format_exception_only(type(error), error)).strip()
     refusal = None
@@ -171,7 +172,7 @@ def _failure(error: BaseException) -> records.Said:
         parts = {part: getattr(error, part) for part in ("what", "where", "got", "expected", "do")}
         refusal = {part: None if value is None else str(value) for part, value in parts.items()}
         refusal["type"] = type(error).__name__
-    return records.Said(code, time.time(), _log_size(), None, message, "".join(lines), refusal)
+    return _said(code, error=message, traceback="".join(lines), refusal=refusal)
 
 
 def _script_part(error: BaseException) -> TracebackType | None:
@@ -182,11 +183,12 @@ def _script_part(error: BaseException) -> TracebackType | None:
     return part or error.__traceback__
 
 
-def _log_size() -> int:
-    """Bytes of this process's log; what it prints of the failure comes after, and is shown once, in the report."""
+def _said(code: int, **more: Any) -> records.Said:
+    """A record of this moment; what is printed of a failure comes after, and is shown once, in the report."""
     sys.stdout.flush()
     sys.stderr.flush()
-    return os.fstat(1).st_size
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return records.Said(code, time.time(), os.fstat(1).st_size, peak, **more)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ class Grid:
     """Layouts as columns.
 
     Attributes:
-        dp, tp, pp, cp, zero, sp, recompute, micro_batches: as in `Layout`, recompute as an index of RECOMPUTE.
+        dp, tp, pp, cp, zero, sp, recompute, micro_batches, interleave: as in `Layout`, recompute as an index of
+            RECOMPUTE.
         batch: samples of a micro-batch; 0 where the global batch does not divide.
     """
 
@@ -34,6 +35,7 @@ class Grid:
     recompute: Ints
     micro_batches: Ints
     batch: Ints
+    interleave: Ints
 
     def __len__(self) -> int:
         return len(self.dp)
@@ -55,17 +57,18 @@ class Grid:
         """One row as a layout."""
         at = {field.name: int(getattr(self, field.name)[row]) for field in fields(self)}
         return Layout(at["dp"], at["tp"], at["pp"], at["cp"], at["zero"], bool(at["sp"]),
-                      RECOMPUTE[at["recompute"]], max(at["micro_batches"], 1))  # fmt: skip
+                      RECOMPUTE[at["recompute"]], max(at["micro_batches"], 1), at["interleave"])  # fmt: skip
 
 
 def enumerate_layouts(job: Job) -> Grid:
     """Every way to lay out a job, legal or not."""
     options = np.array(list(product(range(4), range(2), range(3))))  # zero, sp, recompute
     batches = {dp: _batches(job, dp) for dp in divisors(job.devices)}
-    rows = [(*degrees, *batch) for degrees in _degrees(job.devices) for batch in batches[degrees[0]]]
+    rows = [(*degrees, *batch, chunks) for degrees in _degrees(job.devices) for batch in batches[degrees[0]]
+            for chunks in _chunks(job, degrees[2], batch[0])]  # fmt: skip
     base = np.repeat(np.array(rows, dtype=np.int64), len(options), axis=0)
     choice = np.tile(options, (len(rows), 1))
-    return Grid(base[:, 0], base[:, 1], base[:, 2], base[:, 3], *choice.T, base[:, 4], base[:, 5])
+    return Grid(base[:, 0], base[:, 1], base[:, 2], base[:, 3], *choice.T, base[:, 4], base[:, 5], base[:, 6])
 
 
 def as_grid(job: Job, layout: Layout) -> Grid:
@@ -82,7 +85,8 @@ def as_grid(job: Job, layout: Layout) -> Grid:
         raise UsageError("the global batch does not divide", where=layout, got=job.global_batch,
                          expected=f"a multiple of {parts}: replicas × micro-batches")  # fmt: skip
     values = (layout.dp, layout.tp, layout.pp, layout.cp, layout.zero, layout.sequence_parallel,
-              RECOMPUTE.index(layout.recompute), layout.micro_batches, job.global_batch // parts)  # fmt: skip
+              RECOMPUTE.index(layout.recompute), layout.micro_batches, job.global_batch // parts,
+              layout.interleave)  # fmt: skip
     return Grid(*(np.array([int(value)], dtype=np.int64) for value in values))
 
 
@@ -100,6 +104,13 @@ def _degrees(devices: int) -> list[tuple[int, int, int, int]]:
         for pp in divisors(devices // tp)
         for cp in divisors(devices // tp // pp)
     ]
+
+
+def _chunks(job: Job, stages: int, micro_batches: int) -> list[int]:
+    """Into how many equal chunks the layers of a stage divide, where a pipeline can interleave them."""
+    share, rest = divmod(job.size.layers, stages)
+    can = stages > 1 and share and not rest and micro_batches and micro_batches % stages == 0
+    return divisors(share) if can else [1]
 
 
 def _batches(job: Job, dp: int) -> list[tuple[int, int]]:

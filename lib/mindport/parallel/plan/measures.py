@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Relief(Result):
-    """The measures in order, from data parallelism alone.
+    """The measures in order, from a layout without them.
 
     Attributes:
         start: the layout without any of them.
@@ -78,15 +78,19 @@ class Relief(Result):
         return (Property("measures against a full memory save what they promise", "not verified", ESTIMATED),)
 
 
-def relief(job: Job) -> Relief:
-    """Try the measures on data parallelism with the whole share of the batch at once.
+def relief(job: Job, layout: Layout | None = None) -> Relief:
+    """Try the measures on a layout.
+
+    Args:
+        job: what is laid out.
+        layout: to start from; None for data parallelism with the whole share of the batch at once.
 
     Raises:
-        UsageError: the global batch does not divide by the devices.
+        UsageError: the global batch does not divide by the replicas, or the layout is for another number of devices.
     """
-    start = (job, Layout(dp=job.devices))
+    start = (job, layout or Layout(dp=job.devices))
     first, now, steps = evaluate(*start), start, []
-    for measure, change in MEASURES:
+    for measure, change in MEASURES if layout is None else AGAINST_OOM:
         alone, after = change(*start), change(*now)
         if after == now or not (_legal(*alone) and _legal(*after)):
             continue
@@ -125,6 +129,28 @@ def _tensor(job: Job, layout: Layout) -> Setting:
                         zero=layout.zero if layout.dp > 2 else 0)  # fmt: skip
 
 
+def _pipeline(job: Job, layout: Layout) -> Setting:
+    """Twice the stages from half the replicas; each then has twice the samples, in at least as many parts as stages."""
+    if layout.dp % 2:
+        return job, layout
+    many = max(layout.micro_batches * (2 if layout.micro_batches > 1 else 1), layout.pp * 2)
+    return job, replace(layout, dp=layout.dp // 2, pp=layout.pp * 2, micro_batches=many,
+                        zero=layout.zero if layout.dp * layout.cp > 2 else 0)  # fmt: skip
+
+
+def _recompute(job: Job, layout: Layout) -> Setting:
+    """Selective where nothing is computed again yet."""
+    return job, replace(layout, recompute="selective" if layout.recompute == "none" else layout.recompute)
+
+
+def _sharded(stage: int) -> Callable[[Job, Layout], Setting]:
+    return lambda job, layout: (job, replace(layout, zero=max(stage, layout.zero)))
+
+
+def _sequence(job: Job, layout: Layout) -> Setting:
+    return job, replace(layout, sequence_parallel=layout.tp > 1)
+
+
 def _set(**values: object) -> Callable[[Job, Layout], Setting]:
     return lambda job, layout: (job, replace(layout, **values))
 
@@ -144,4 +170,17 @@ MEASURES: tuple[tuple[str, Callable[[Job, Layout], Setting]], ...] = (
     ("gradients sharded too (ZeRO-2)", _set(zero=2)),
     ("tensor parallelism over two cards", _tensor),
     ("half precision", _half),
+)
+
+# From a layout that was chosen, in the order of what they cost to try.
+AGAINST_OOM: tuple[tuple[str, Callable[[Job, Layout], Setting]], ...] = (
+    ("half the micro-batch, twice as many", _accumulate(2)),
+    ("one sample at a time", _accumulate(None)),
+    ("selective recomputation", _recompute),
+    ("full recomputation", _set(recompute="full")),
+    ("sequence parallelism", _sequence),
+    ("optimizer sharding (ZeRO-1)", _sharded(1)),
+    ("gradients sharded too (ZeRO-2)", _sharded(2)),
+    ("twice the tensor parallelism", _tensor),
+    ("twice the pipeline stages", _pipeline),
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mindport.mindformers.stages import layers_of
 from mindport.parallel.plan.grid import FULL, SELECTIVE, Grid
 from mindport.parallel.plan.job import Job
 
@@ -58,20 +59,6 @@ def activations(job: Job) -> Activations:
     scores = 0.0 if job.fused else _scores(job)
     cheap = (outputs, hidden / 2) if job.fused else (0.0, scores)
     return Activations(norms * norm * dims["d"] + outputs + masks, hidden + heads + scores, *cheap, e * dims["d"])
-
-
-def layers_of(layers: int, pp: np.ndarray, stage: np.ndarray) -> np.ndarray:
-    """Layers of a stage: evenly, and what is left over to the middle first.
-
-    The first stage holds the most micro-batches, the last one has the head: they are the last to take one more.
-    """
-    order = np.where(stage == pp - 1, pp - 1, np.where(stage == 0, pp - 2, stage - 1))
-    return layers // pp + (np.maximum(order, 0) < layers % pp)
-
-
-def split(layers: int, stages: int) -> tuple[int, ...]:
-    """Layers of each stage of a pipeline."""
-    return tuple(int(n) for n in layers_of(layers, np.full(stages, stages), np.arange(stages)))
 
 
 def worst_stages(grid: Grid) -> np.ndarray:
@@ -140,8 +127,14 @@ def _optimizer(job: Job, g: Grid) -> np.ndarray:
 
 
 def _in_flight(g: Grid, stage: np.ndarray) -> np.ndarray:
-    """Micro-batches whose activations a stage holds at once (one forward, one backward)."""
-    return np.where(g.pp > 1, np.minimum(g.pp - stage, g.micro_batches), 1)
+    """Micro-batches whose activations a stage holds at once (one forward, one backward).
+
+    Interleaved, the first stage holds (p - 1) / v more: p · (1 + (p - 1) / (p·v)), as the paper has it.
+    """
+    plain = np.minimum(g.pp - stage, g.micro_batches)
+    chunks = 2 * (g.pp - stage - 1) + (g.interleave - 1) * g.pp + 1
+    interleaved = np.minimum(chunks / g.interleave, g.micro_batches)
+    return np.select([g.pp == 1, g.interleave > 1], [1, interleaved], plain)
 
 
 def _kept(job: Job, g: Grid, stage: np.ndarray, recomputed: np.ndarray | None) -> np.ndarray:

@@ -9,15 +9,17 @@ import numpy as np
 
 from mindport.errors import UsageError
 from mindport.mindformers.layout import Layout
+from mindport.mindformers.stages import split
 from mindport.parallel.plan.grid import Grid, as_grid, enumerate_layouts
 from mindport.parallel.plan.job import Job
-from mindport.parallel.plan.memory import memory, split, total, worst_stages
+from mindport.parallel.plan.memory import memory, total, worst_stages
 from mindport.parallel.plan.result import CLOSE, Candidate, End, Plan
 from mindport.parallel.plan.rules import expressible, legal, settings
 from mindport.parallel.plan.step_time import step_seconds, step_time
 
 KEEP = 10
-VARIED = ("peak", "efficiency", "link", "network", "hbm", "tp_overlap", "dp_overlap", "margin", "master", "memory")
+VARIED = ("peak", "efficiency", "half_width", "link", "network", "hbm", "tp_overlap", "dp_overlap", "margin", "master",
+          "memory")  # fmt: skip
 
 
 def plan(job: Job, keep: int = KEEP, layout: Layout | None = None) -> Plan:
@@ -82,7 +84,7 @@ def score(job: Job, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
 
 def fastest(grid: Grid, needed: np.ndarray, rate: np.ndarray, fits: np.ndarray) -> np.ndarray:
     """Rows that fit, by tokens a second; of equal ones that which needs less memory, then the simpler one."""
-    order = np.lexsort((grid.recompute, grid.zero, grid.pp, grid.tp, needed, -rate))
+    order = np.lexsort((grid.recompute, grid.zero, grid.interleave, grid.pp, grid.tp, needed, -rate))
     return order[fits[order]]
 
 

@@ -1,8 +1,10 @@
 """Time of an optimizer step by part, for every layout at once.
 
-A stage spends on a micro-batch what its matrix products take at `efficiency` of the peak (the one fitted constant),
-its recomputation, and the traffic of tensor and context parallelism that nothing hides. A pipeline takes
-micro-batches + stages - 1 times its slowest stage: the last term is the bubble, (p - 1) / m of the rest.
+A stage spends on a micro-batch what its matrix products take at `efficiency` of the peak (the one fitted constant; less
+where a card's share of a matrix is narrow), its recomputation, and the traffic of tensor and context parallelism that
+nothing hides. A pipeline takes micro-batches + stages - 1 times its slowest stage: the last term is the bubble,
+(p - 1) / m of the rest. Interleaved, it waits for chunks of a stage only, (p - 1) / (v·m), and sends v times as often
+(Narayanan et al. 2021, arXiv:2104.04473).
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mindport.mindformers.settings import ulysses
+from mindport.mindformers.stages import layers_of
 from mindport.parallel.plan.collectives import Group, all_reduce, gather, send
 from mindport.parallel.plan.grid import FULL, SELECTIVE, Grid
 from mindport.parallel.plan.job import Job
-from mindport.parallel.plan.memory import activations, layers_of, stage_parameters
-from mindport.parallel.plan.rules import ulysses
+from mindport.parallel.plan.memory import activations, stage_parameters
 
 PARTS = ("compute", "recompute", "tensor traffic", "context traffic", "pipeline traffic", "bubble", "data traffic",
          "optimizer")  # fmt: skip
@@ -33,7 +36,7 @@ class _Micro:
         layers: of each stage, (N, S).
         again: how many of them are recomputed, (N, S).
         tokens: of a micro-batch on a card, (N, 1).
-        speed: FLOP/s that are reached.
+        speed: FLOP/s that are reached, (N, 1).
     """
 
     grid: Grid
@@ -41,7 +44,7 @@ class _Micro:
     layers: Columns
     again: Columns
     tokens: np.ndarray
-    speed: float
+    speed: np.ndarray
 
 
 def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -49,14 +52,13 @@ def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | 
     g = grid.columns
     layers = layers_of(job.size.layers, g.pp, stage)
     again = np.where(g.recompute > 0, layers if recomputed is None else np.minimum(recomputed, layers), 0)
-    speed = job.peak * job.hardware["efficiency"]
-    micro = _Micro(g, stage, layers, again, g.batch * job.seq / g.cp, speed)
+    micro = _Micro(g, stage, layers, again, g.batch * job.seq / g.cp, speed(job, g))
     parts = _slot(job, micro)
     slowest = np.argmax(sum(parts.values()), axis=1)[:, None]
     times = {name: np.take_along_axis(part, slowest, axis=1)[:, 0] for name, part in parts.items()}
     slot, count = sum(times.values()), np.maximum(grid.micro_batches, 1)
     times = {name: count * part for name, part in times.items()}
-    times["bubble"] = (grid.pp - 1) * slot
+    times["bubble"] = (grid.pp - 1) * slot / grid.interleave
     heaviest = stage_parameters(job, g, stage).max(axis=1)
     times["data traffic"] = data_traffic(job, grid, heaviest) * (1 - job.hardware["dp_overlap"])
     times["optimizer"] = _optimizer(job, grid, heaviest)
@@ -66,6 +68,12 @@ def step_time(job: Job, grid: Grid, stage: np.ndarray, recomputed: np.ndarray | 
 def step_seconds(parts: dict[str, np.ndarray]) -> np.ndarray:
     """All parts together."""
     return np.sum([parts[name] for name in PARTS], axis=0)
+
+
+def speed(job: Job, grid: Grid) -> np.ndarray:
+    """FLOP/s that matrix products reach: the narrower a card's share of a matrix, the fewer."""
+    width = min(job.model.dims["q"], job.model.dims["f"]) / grid.tp
+    return job.peak * job.hardware["efficiency"] * width / (width + job.hardware["half_width"])
 
 
 def _slot(job: Job, micro: _Micro) -> dict[str, Columns]:
@@ -115,15 +123,15 @@ def _context(job: Job, m: _Micro) -> Columns:
     exchanged = 2 * (gather(job, wide * dims["q"], group) + gather(job, wide * dims["k"], group))
     ring = (m.grid.cp - 1) * send(job, 2 * wide * dims["k"], m.grid.tp) * 1.5
     times = m.layers * 2 + m.again * (m.grid.recompute == FULL)
-    each = np.where(ulysses(job, m.grid), exchanged, ring)
+    each = np.where(ulysses(m.grid.cp, m.grid.tp, job.model.num_key_value_heads), exchanged, ring)
     return np.where(m.grid.cp > 1, times * each, 0) * (1 - job.hardware["cp_overlap"])
 
 
 def _pipeline(job: Job, m: _Micro) -> Columns:
-    """Hidden states to the next stage, their gradient back."""
+    """Hidden states to the next stage, their gradient back; as often as chunks of layers take turns."""
     count = job.element * m.tokens * job.model.hidden_size / np.where(m.grid.sp == 1, m.grid.tp, 1)
     each = send(job, count, m.grid.tp * m.grid.cp * m.grid.dp)
-    return np.where(m.grid.pp > 1, 2 * each, 0) * (1 - job.hardware["pp_overlap"])
+    return np.where(m.grid.pp > 1, 2 * m.grid.interleave * each, 0) * (1 - job.hardware["pp_overlap"])
 
 
 def data_traffic(job: Job, grid: Grid, held: np.ndarray) -> np.ndarray:

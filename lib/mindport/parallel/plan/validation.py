@@ -21,7 +21,7 @@ from mindport.parallel.plan.published import FILE, Row, log_error, published_mod
 from mindport.parallel.plan.validation_result import CLOSE, Held, Other, Sensitivity, Validation
 
 TOLERANCE = 1e-6
-VARIED = ("link", "network", "hbm", "tp_overlap", "dp_overlap", "latency")
+VARIED = ("link", "network", "hbm", "tp_overlap", "dp_overlap", "latency", "half_width")
 
 
 def validate() -> Validation:

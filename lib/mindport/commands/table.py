@@ -1,199 +1,16 @@
-"""The commands of the command line: a table, and one function for each.
-
-The functions import what they need, so that `doctor` runs where nothing is installed.
-"""
+"""The table of commands: what each is called, says and accepts."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mindport.errors import UsageError
-from mindport.files import check_writable, write_json
-from mindport.results import Result, plain
-
-
-def doctor(options: argparse.Namespace) -> Result:
-    from mindport.environment.doctor import diagnose_environment
-
-    return diagnose_environment(probes=not options.quick)
-
-
-def fetch(options: argparse.Namespace) -> Result:
-    from mindport import sources
-
-    return sources.fetch(options.name, to=options.to)
-
-
-def config(options: argparse.Namespace) -> Result:
-    from mindport.config.read import inspect_config
-
-    return inspect_config(model_path(options.path), allow=tuple(options.allow), padded_vocab=options.padded_vocab)
-
-
-def convert(options: argparse.Namespace) -> Result:
-    from mindport import weights
-
-    return weights.convert(
-        model_path(options.source), options.target, to=options.to, dtype=options.dtype, file_format=options.format,
-        overwrite=options.overwrite, allow=tuple(options.allow), padded_vocab=options.padded_vocab,
-    )  # fmt: skip
-
-
-def export(options: argparse.Namespace) -> Result:
-    from mindport import mindformers
-
-    data = {} if options.data is None else {"data": options.data}
-    recipe = mindformers.Recipe(seq_length=options.seq_length, recompute=options.recompute, **data)
-    return mindformers.export(options.directory, options.yaml, options.layout, options.schema, recipe)
-
-
-def verify(options: argparse.Namespace) -> Result:
-    from mindport import debug
-
-    return debug.verify(
-        model_path(options.directory), converted=options.converted, trace=options.trace, layers=options.layers,
-        allow=tuple(options.allow), padded_vocab=options.padded_vocab, steps=options.steps,
-    )  # fmt: skip
-
-
-def trace(options: argparse.Namespace) -> Result:
-    from mindport import tracing
-
-    what = options.what if tracing.is_function(options.what) else model_path(options.what)
-    return tracing.trace(what, **{k: v for k, v in vars(options).items() if k not in ("what", "command", "json")})
-
-
-def compare(options: argparse.Namespace) -> Result:
-    from mindport import tracing
-
-    rules = tracing.read_rules(options.map)
-    return tracing.compare_traces(options.a, options.b, rules, limit=options.limit, padding=options.padding)
-
-
-def faultlab(options: argparse.Namespace) -> Result:
-    from mindport import debug
-
-    return debug.fault_lab(only=options.only, progress=True)
-
-
-def run(options: argparse.Namespace) -> Result:
-    from mindport import run as runner
-
-    return runner.run(options.model, size=options.size, only=options.only, out=options.out, allow=tuple(options.allow))
-
-
-def train(options: argparse.Namespace) -> Result:
-    from mindport.training.example import example
-
-    if options.example:
-        return example(options.example)
-    config = _training(options)
-    if options.beside_torch:
-        return _beside_torch(config, options)
-    from mindport.parallel.train import train as run_training
-
-    return run_training(config, resume=options.resume, overwrite=options.overwrite)
-
-
-def _beside_torch(config: Any, options: argparse.Namespace) -> Result:
-    if options.resume:
-        raise UsageError("only a whole training can be done again in torch", got="--resume with --beside-torch",
-                         do="leave one of them out")  # fmt: skip
-    from mindport.parity.beside import beside_torch
-
-    return beside_torch(config, overwrite=options.overwrite)
-
-
-def prepare(options: argparse.Namespace) -> Result:
-    from mindport.training.text import prepare_text
-
-    return prepare_text(_training(options))
-
-
-def gather(options: argparse.Namespace) -> Result:
-    from mindport.training.checkpoint import gather
-
-    return gather(options.source, options.target, overwrite=options.overwrite)
-
-
-def bench(options: argparse.Namespace) -> Result:
-    from mindport import tuning
-
-    if isinstance(options.json, Path):
-        check_writable(options.json)  # minutes before the answer is there
-    result = tuning.bench(options.name, quick=options.quick)
-    if isinstance(options.json, Path):
-        write_json(options.json, plain(result.as_dict()))
-    return result
-
-
-def claims(options: argparse.Namespace) -> Result:
-    from mindport import claims as ledger
-
-    return ledger.run(options.only, options.topic)
-
-
-def coverage(options: argparse.Namespace) -> Result:
-    from mindport import coverage as operators
-
-    if options.list == (options.target is not None):
-        raise UsageError(
-            "name a target, or ask for the table", do="mindport coverage PATH, or mindport coverage --list"
-        )
-    return operators.operator_table() if options.list else operators.cover(options.target, timeout=options.timeout)
-
-
-def _training(options: argparse.Namespace) -> Any:
-    """The configuration that the command line names, with what it sets."""
-    from mindport.training.config import read_config
-
-    if options.config is None:
-        raise UsageError("name a configuration, or ask for an example",
-                         do="mindport train CONFIG, or mindport train --example tiny-gpt2")  # fmt: skip
-    given = list(options.set)
-    given += [] if options.out is None else [f"out={json.dumps(options.out, ensure_ascii=False)}"]
-    given += [] if options.steps is None else [f"steps={options.steps}"]
-    return read_config(options.config, given)
-
-
-def plan(options: argparse.Namespace) -> Result:
-    from mindport.parallel import plan as planner
-
-    if options.validate == (options.path is not None):
-        raise UsageError("name a model, or ask for the validation", do="mindport plan PATH, or plan --validate")
-    if options.validate:
-        return planner.validate()
-    from mindport.config import read_config
-    from mindport.mindformers import parse_layout
-
-    model = read_config(model_path(options.path), tuple(options.allow), options.padded_vocab).model
-    assert model is not None  # or it would have been refused
-    device = planner.hardware(options.device).with_values(planner.parse_settings(options.set))
-    seq = options.seq or min(4096, model.max_position_embeddings)
-    layout = None if options.layout is None else parse_layout(options.layout)
-    devices = options.devices or (layout.devices if layout else 8)
-    job = planner.Job(model, device, devices, seq, options.global_batch, options.dtype, options.host_size,
-                      options.micro_batch)  # fmt: skip
-    return planner.plan(job, options.keep, layout)
-
-
-def launch(options: argparse.Namespace) -> Result:
-    from mindport.parallel.launch import launch as run_job
-    from mindport.parallel.launch.preflight import preflight
-
-    before = preflight(options.workers, dp=options.dp, tp=options.tp)
-    if options.preflight:
-        return before
-    before.require()
-    return run_job(options.script, options.arguments, workers=options.workers, log_dir=options.log_dir,
-                   timeout=options.timeout, join_timeout=options.join_timeout, grace=options.grace,
-                   environ=dict(options.env))  # fmt: skip
+from mindport.commands import calls
+from mindport.results import Result
 
 
 @dataclass(frozen=True)
@@ -243,21 +60,21 @@ _SETTINGS = (
 
 COMMANDS = {
     "doctor": Command(
-        doctor, "check this machine: packages, versions, devices, probes that do the thing",
+        calls.doctor, "check this machine: packages, versions, devices, probes that do the thing",
         "mindport doctor --quick",
         (_arg("--quick", **_FLAG, help="leave the probes out"),),
     ),
     "fetch": Command(
-        fetch, "get a bundled model or text", "mindport fetch smollm2",
+        calls.fetch, "get a bundled model or text", "mindport fetch smollm2",
         (_arg("name", metavar="NAME"), _arg("--to", type=Path, metavar="DIR", help="put it here, not in the cache")),
     ),
     "config": Command(
-        config, "map a config.json: every key mapped, derived, harmless, refused or unknown",
+        calls.config, "map a config.json: every key mapped, derived, harmless, refused or unknown",
         "mindport config models/llama --allow my_key",
         (_arg("path", metavar="PATH", help=_MODEL_HELP), _ALLOW, _PADDED),
     ),
     "convert": Command(
-        convert, "convert weights, account for each tensor, and read the result back",
+        calls.convert, "convert weights, account for each tensor, and read the result back",
         "mindport convert models/llama models/llama-ms --dtype float32",
         (_arg("source", metavar="SRC", help=_MODEL_HELP), _arg("target", type=Path, metavar="DST"),
          _arg("--to", default="mindspore", metavar="TARGET",
@@ -268,18 +85,19 @@ COMMANDS = {
          _arg("--overwrite", **_FLAG, help="replace DST"), _ALLOW, _PADDED),
     ),
     "export": Command(
-        export, "write the YAML with which MindSpore Transformers trains what `convert --to mindformers-…` wrote",
-        "mindport export models/llama-mf --layout dp1,tp2,pp1 --yaml llama.yaml",
+        calls.export, "write the YAML with which MindSpore Transformers trains what `convert --to mindformers-…` wrote",
+        "mindport export models/llama-mf --layout dp2,tp2,pp2,zero1,sp,mb8 --yaml llama.yaml",
         (_arg("directory", type=Path, metavar="DIR", help="weights that `mindport convert` wrote for it"),
          _arg("--yaml", type=Path, metavar="OUT", required=True, help="the file to write"),
-         _arg("--layout", default="dp1,tp1,pp1", help="degrees of data, tensor and pipeline parallelism"),
+         _arg("--layout", default="dp1,tp1,pp1", help="all of dp8,tp4,pp2,cp2,zero1,sp,recompute-selective,mb8; "
+              "docs/planner.md says how to read it"),
          _arg("--schema", choices=("graph", "pynative"), default="graph", help="pynative: mindformers 2.x"),
          _arg("--seq-length", type=int, metavar="N", help="tokens of a sample; default: the model's context"),
          _arg("--data", metavar="PATH", help="training data: MindRecord for legacy networks, else Megatron's"),
-         _arg("--recompute", **_FLAG, help="save memory: compute the forward pass again in the backward pass")),
+         _arg("--recompute", **_FLAG, help="as recompute-full in the layout")),
     ),
     "verify": Command(
-        verify, "compare the MindSpore model with transformers, layer by layer, and step by step",
+        calls.verify, "compare the MindSpore model with transformers, layer by layer, and step by step",
         "mindport verify models/llama --steps 50",
         (_arg("directory", metavar="DIR", help=_MODEL_HELP),
          _arg("--converted", type=Path, metavar="DIR", help="weights that `mindport convert` wrote"),
@@ -289,12 +107,12 @@ COMMANDS = {
               help="train both N steps as well: gradients, optimizer, losses; 32 bytes a parameter"), _ALLOW, _PADDED),
     ),
     "faultlab": Command(
-        faultlab, "plant faults one by one into small models, and see whether each is found and named",
+        calls.faultlab, "plant faults one by one into small models, and see whether each is found and named",
         "mindport faultlab --only swap theta no_mask",
         (_arg("--only", nargs="+", action="extend", default=[], metavar="NAME", help="these faults only"),),
     ),
     "trace": Command(
-        trace, "write down what each module computes", "mindport trace demo.py:build --out traces/torch",
+        calls.trace, "write down what each module computes", "mindport trace demo.py:build --out traces/torch",
         (_arg("what", metavar="WHAT", help="FILE.py:FUNCTION that returns (module, inputs), or a model as for verify"),
          _arg("--out", type=Path, metavar="DIR", required=True), _arg("--overwrite", **_FLAG, help="replace DIR"),
          _arg("--framework", choices=("torch", "mindspore")), _arg("--match", metavar="REGEX", help="of module paths"),
@@ -302,13 +120,14 @@ COMMANDS = {
          _arg("--layers", type=int, metavar="N", help="only the first N layers"), _ALLOW, _PADDED),
     ),
     "compare": Command(
-        compare, "hold trace B against trace A, value by value", "mindport compare A B --map norm=ln --limit 1e-4",
+        calls.compare,
+        "hold trace B against trace A, value by value", "mindport compare A B --map norm=ln --limit 1e-4",
         (_arg("a", type=Path, metavar="A"), _arg("b", type=Path, metavar="B"), _arg("--limit", type=float, metavar="X"),
          _arg("--map", action="append", default=[], metavar="RULE", help="A's name=B's name, or FILE.yaml"),
          _arg("--padding", metavar="ARRAY", help="of A, 0 where padding is; ARRAY=N: N; default: attention_mask")),
     ),
     "train": Command(
-        train, "train by a configuration: text to checkpoints that resume exactly, watched and measured",
+        calls.train, "train by a configuration: text to checkpoints that resume exactly, watched and measured",
         "mindport train data/training/tiny-gpt2.yaml --steps 20 --out runs/try",
         (_arg("config", nargs="?", type=Path, metavar="CONFIG", help="a YAML file; --example writes one"),
          _arg("--example", metavar="MODEL", help="print a whole configuration for this model, each field explained"),
@@ -319,18 +138,25 @@ COMMANDS = {
          *_SETTINGS),
     ),
     "prepare": Command(
-        prepare, "make the tokens of a training beforehand; `train` does it where it was not done",
+        calls.prepare, "make the tokens of a training beforehand; `train` does it where it was not done",
         "mindport prepare data/training/tiny-gpt2.yaml",
         (_arg("config", type=Path, metavar="CONFIG", help="the training's YAML file"), *_SETTINGS),
     ),
+    "layouts": Command(
+        calls.layouts, "train under each layout, as real processes, and hold every loss to one process",
+        "mindport layouts data/training/tiny-gpt2.yaml dp2 tp2 dp2,tp2 --steps 20",
+        (_arg("config", type=Path, metavar="CONFIG", help="the training's YAML file"),
+         _arg("layouts", nargs="+", metavar="LAYOUT", help="degrees of data and tensor parallelism: dp2, tp2, dp2,tp2"),
+         *_SETTINGS),
+    ),
     "gather": Command(
-        gather, "put a checkpoint together that several processes wrote, each its own share",
+        calls.gather, "put a checkpoint together that several processes wrote, each its own share",
         "mindport gather runs/x/checkpoints/step-00000100 models/x-100",
         (_arg("source", type=Path, metavar="SRC", help="a directory step-… of a training with checkpoints.sharded"),
          _arg("target", type=Path, metavar="DST"), _arg("--overwrite", **_FLAG, help="replace DST")),
     ),
     "bench": Command(
-        bench, "time ours beside a peer, in one run, and hold the two to the same numbers",
+        calls.bench, "time ours beside a peer, in one run, and hold the two to the same numbers",
         "mindport bench step --json step.json",
         (_arg("name", metavar="NAME",
               help="attention, layer, step, train: beside PyTorch; knobs: the step with one fast formulation off at a "
@@ -341,14 +167,14 @@ COMMANDS = {
               help="write the result to FILE as well; without FILE, answer with one JSON object on stdout")),
     ),
     "claims": Command(
-        claims, "run the checks of what articles claim about MindSpore, and compare with the ledger's verdicts",
+        calls.claims, "run the checks of what articles claim about MindSpore, and compare with the ledger's verdicts",
         "mindport claims --only C019 C031",
         (_arg("--only", nargs="+", action="extend", default=[], metavar="ID", help="these claims"),
          _arg("--topic", nargs="+", action="extend", default=[], metavar="TOPIC",
               help="those of a topic: environment, attention, layers, modes, weights, training, …")),
     ),
     "coverage": Command(
-        coverage, "which torch operators a source or a module uses, and which of them run in MindSpore here",
+        calls.coverage, "which torch operators a source or a module uses, and which of them run in MindSpore here",
         "mindport coverage modeling_llama.py",
         (_arg("target", nargs="?", metavar="PATH_OR_MODULE",
               help="a Python file, a directory or package.module, which is read and never executed; or "
@@ -357,7 +183,7 @@ COMMANDS = {
          _arg("--timeout", type=_seconds, default=120.0, metavar="S", help="seconds for a live module")),
     ),
     "plan": Command(
-        plan, "rank the ways to lay a training out over cards, by estimates; or hold these to published figures",
+        calls.plan, "rank the ways to lay a training out over cards, by estimates; or hold these to published figures",
         "mindport plan models/llama --devices 8 --device 910B --seq 4096 --global-batch 256",
         (_arg("path", nargs="?", metavar="PATH", help=_MODEL_HELP),
          _arg("--validate", **_FLAG, help="predict published rows, with one constant fitted on half of them"),
@@ -371,11 +197,17 @@ COMMANDS = {
          _arg("--dtype", choices=("bfloat16", "float16", "float32"), default="bfloat16"),
          _arg("--host-size", type=_positive, default=8, metavar="N", help="cards of a server"),
          _arg("--keep", type=_positive, default=10, metavar="N", help="layouts to show"),
+         _arg("--out", type=Path, metavar="DIR", help="write the run's files for the best layout: YAML, start, dry "
+              "run, environment, our model's script, check-list"),
+         _arg("--overwrite", **_FLAG, help="replace DIR"),
+         _arg("--weights", type=Path, metavar="DIR", help="what `convert --to mindformers-…` wrote, for the YAML"),
+         _arg("--hosts", type=_positive, metavar="N", help="servers; default: as many as the cards fill"),
          _arg("--set", action="append", default=[], metavar="NAME=X",
               help="another value of a constant: peak=313e12"), _ALLOW, _PADDED),
     ),
     "launch": Command(
-        launch, "run a script in several processes that compute together, with MindSpore's msrun, and end all of them",
+        calls.launch,
+        "run a script in several processes that compute together, with MindSpore's msrun, and end all of them",
         "mindport launch --workers 2 --timeout 600 train.py --steps 20",
         (_arg("--workers", type=_positive, required=True, metavar="N", help="processes"),
          _arg("--dp", type=_positive, metavar="N", help="of its layout, to be looked at before the start"),
@@ -389,19 +221,30 @@ COMMANDS = {
          _arg("--env", type=_variable, action="append", default=[], metavar="NAME=VALUE", help="of the processes"),
          _arg("script", metavar="SCRIPT"), _arg("arguments", nargs=argparse.REMAINDER, metavar="…", help="its words")),
     ),
+    "reshard": Command(
+        calls.reshard,
+        "write a checkpoint in another layout, without devices: rank folders and strategy files, or one again",
+        "mindport reshard models/llama-ms shards --to dp2,tp2,pp2,zero1",
+        (_arg("source", type=Path, metavar="SRC", help="a MindPort directory, a training's checkpoint step-…, or "
+              "folders rank_0 … of `mindport reshard` or of a training with MindSpore or MindSpore Transformers"),
+         _arg("target", type=Path, metavar="DST"),
+         _arg("--from", dest="before", metavar="LAYOUT", help="of SRC; a directory of ours says it itself"),
+         _arg("--to", required=True, metavar="LAYOUT", help="dp2,tp2,pp2,zero1; dp1: a MindPort directory again. zero1 "
+              "cuts the optimizer's means, zero3 weights too, as MindSpore's enable_parallel_optimizer does"),
+         _arg("--model", metavar="DIR", help="its config.json, for rank folders of a training"),
+         _arg("--vocabulary", choices=("whole", "split"), help="under tensor parallelism; default: what the network "
+              "does, so whole for legacy ones of MindSpore Transformers (vocab_emb_dp)"),
+         _arg("--weights-only", **_FLAG, help="leave a training's state behind; default: it goes along"),
+         _arg("--threshold", type=int, default=64, metavar="KB", help="for zero: what is smaller stays whole"),
+         _arg("--format", choices=("safetensors", "ckpt"), default="safetensors"),
+         _arg("--overwrite", **_FLAG, help="replace DST")),
+    ),
     "run": Command(
-        run, "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",
+        calls.run,
+        "run the notebooks and leave the report", "mindport run --model models/llama --size full --only 02,03",
         (_arg("--model", metavar="DIR", help=_MODEL_HELP),
          _arg("--size", choices=("smoke", "small", "full"), default="small"),
          _arg("--only", metavar="STEPS", help="two-digit steps, separated by commas"),
          _arg("--out", type=Path, metavar="DIR", help="default: runs/<model> in the repository"), _ALLOW),
     ),
 }  # fmt: skip
-
-
-def model_path(name: str) -> Path:
-    """The path of a model; a file, such as a config.json, is left to the command."""
-    from mindport import sources
-
-    path = Path(name)
-    return path if path.is_file() else sources.resolve(name)

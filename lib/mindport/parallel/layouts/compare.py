@@ -1,0 +1,131 @@
+"""Start the same training under each layout, and read what it left."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mindport.errors import UsageError
+from mindport.mindformers import Layout, parse_layout
+from mindport.parallel.launch import call
+from mindport.parallel.layouts.parity import LIMIT, Course, LayoutParity, Share, apart
+from mindport.training.config import TrainConfig, write_config
+from mindport.training.monitor import Evaluation, read_metrics
+from mindport.training.run_directory import RunDirectory
+from mindport.training.start import start_model
+from mindport.training.step_record import StepRecord
+from mindport.training.text import open_text, text_directory
+from mindport.training.trainer import Trainer
+
+Say = Callable[[str], None]
+WORKER = "mindport.parallel.layouts.worker:train_each"
+SECONDS = 1800.0  # after which a launch is ended
+HOPELESS = 1e-3  # losses so far apart are no matter of the order of sums
+
+
+def compare_layouts(
+    config: TrainConfig, layouts: Sequence[str], out: Path | str, *, say: Say | None = None,
+    timeout: float = SECONDS, one: Course | None = None, worker: str = WORKER,
+) -> LayoutParity:  # fmt: skip
+    """Train in one process, then under each layout; real processes, the same batches, dropout as configured.
+
+    Args:
+        config: of the training; what it says of processes and of its directory is not looked at.
+        layouts: "dp2", "tp2", "dp2,tp2": degrees of data and tensor parallelism.
+        out: a folder; each training gets one in it, and those of an earlier comparison are begun again.
+        say: is told what the processes say.
+        timeout: seconds for all layouts of one number of processes.
+        one: the training in one process, where it was done before.
+        worker: what each process calls, as `package.module:function`; a lesson plants a fault there.
+
+    Raises:
+        UsageError: a layout asks for more than dp and tp, or for one process only.
+        LaunchFailed: a process failed.
+        MindPortError: as `Trainer.run`.
+    """
+    wanted, out = [_layout(text) for text in layouts], Path(out)
+    base = _shared(config, out)
+    one = one or _alone(_named(base, out / "one"), "one process")
+    courses: dict[str, Course] = {}
+    for size, group in itertools.groupby(sorted(wanted, key=lambda layout: layout.devices), lambda x: x.devices):
+        courses |= _together(base, out, list(group), partial(call, worker, workers=size, timeout=timeout, say=say))
+    found = LayoutParity(config.model, config.dropout, one, tuple(courses[_text(layout)] for layout in wanted))
+    if not LIMIT < found.worst < HOPELESS:
+        return found
+    return replace(found, order=_order(base, out))
+
+
+def _layout(text: str) -> Layout:
+    layout = parse_layout(text)
+    if layout != Layout(dp=layout.dp, tp=layout.tp) or layout.devices < 2:
+        raise UsageError("not a layout of several processes here", got=text, expected="dp and tp: dp2, tp2, dp2,tp2",
+                         do="pipelines, ZeRO and the rest are MindSpore's own, on Ascend: mindport plan")  # fmt: skip
+    return layout
+
+
+def _text(layout: Layout) -> str:
+    return ",".join(f"{name}{degree}" for name, degree in (("dp", layout.dp), ("tp", layout.tp)) if degree > 1)
+
+
+def _shared(config: TrainConfig, out: Path) -> TrainConfig:
+    """With the text and the model in one place for all, made once."""
+    config = replace(config, out=str(out / "one"), parallel=replace(config.parallel, dp=1, tp=1))
+    start = start_model(config, out / "model", lambda _: None)
+    text = text_directory(replace(config, out=str(out)))
+    shared = replace(config, model=str(start.directory), data=replace(config.data, directory=str(text)))
+    open_text(shared)
+    return shared
+
+
+def _named(config: TrainConfig, out: Path, **changes: object) -> TrainConfig:
+    return replace(config, out=str(out), **changes)  # type: ignore[arg-type]
+
+
+def _together(
+    base: TrainConfig, out: Path, layouts: Sequence[Layout], launch: Callable[..., list[Any]]
+) -> dict[str, Course]:
+    """The trainings under layouts of as many processes, in one launch."""
+    configs = {_text(each): _named(base, out / _text(each), parallel=replace(base.parallel, dp=each.dp, tp=each.tp))
+               for each in layouts}  # fmt: skip
+    files = [str(write_config(config, out / f"{name}.yaml")) for name, config in configs.items()]
+    told = launch({"configs": files}, log_dir=out / "logs")
+    return {name: _course(name, config, [each[i] for each in told])
+            for i, (name, config) in enumerate(configs.items())}  # fmt: skip
+
+
+def _alone(config: TrainConfig, name: str) -> Course:
+    Trainer(config, quiet=True).run(overwrite=True)
+    return _course(name, config, ())
+
+
+def _order(base: TrainConfig, out: Path) -> float | None:
+    """How far apart losses are in one process when its rows go in two passes: only the order of sums is another then.
+
+    Without dropout, whose masks are others in another pass. None where the rows cannot be halved.
+    """
+    if base.batch.rows % 2:
+        return None
+    whole = replace(base, dropout=0.0)
+    batch = replace(base.batch, rows=base.batch.rows // 2, accumulate=2 * base.batch.accumulate)
+    return apart(_alone(_named(whole, out / "one-pass"), "one pass"),
+                 _alone(_named(whole, out / "two-passes", batch=batch), "two passes"))  # fmt: skip
+
+
+def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) -> Course:
+    events = read_metrics(RunDirectory(config.out).metrics)
+    steps = [event for event in events if isinstance(event, StepRecord)]
+    measured = [event.loss for event in events if isinstance(event, Evaluation)]
+    return Course(
+        name, tuple(step.loss for step in steps), tuple(step.norm for step in steps),
+        measured[-1] if measured else math.nan, tuple(step.tokens for step in steps),
+        tuple(step.seconds for step in steps), tuple(map(_share, shares)),
+    )  # fmt: skip
+
+
+def _share(told: dict[str, Any]) -> Share:
+    return Share(**{**told, "q": tuple(told["q"]), "rows": tuple(map(tuple, told["rows"]))})

@@ -1,0 +1,120 @@
+"""One process of a training raises in the middle: what is said, and whether the resumed run is the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mindport.errors import UsageError
+from mindport.parallel.join import join
+from mindport.parallel.launch import LaunchFailed, call
+from mindport.parallel.train import train
+from mindport.results import Property, Result, verdict
+from mindport.tables import Table
+from mindport.training.callbacks import Callback
+from mindport.training.config import read_config, write_config
+from mindport.training.kill_test.comparison import Comparison, compare_runs
+from mindport.training.run_directory import RunDirectory
+from mindport.training.trainer import Trainer
+
+WORKER = "mindport.parallel.lessons.crash:train_until"
+SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Crash(Result):
+    """A training that lost a process, and went on.
+
+    Attributes:
+        rank: that raised, before this step.
+        step: see `rank`.
+        message: what the launcher said, the broken process first.
+        checkpoint: the step of the newest checkpoint then; 0 for none.
+        comparison: of the resumed run with one that was not disturbed.
+        newest: the checkpoint that it ended with.
+        device: what computed.
+    """
+
+    rank: int
+    step: int
+    message: str
+    checkpoint: int
+    comparison: Comparison
+    newest: Path
+    device: str = "CPU"
+
+    @property
+    def ok(self) -> bool:
+        return self.comparison.ok and self.checkpoint > 0
+
+    def headline(self) -> str:
+        return (f"rank {self.rank} raised before step {self.step}; resumed after step {self.checkpoint}: "
+                f"{self.comparison.headline()}")  # fmt: skip
+
+    def tables(self) -> tuple[Table, ...]:
+        return self.comparison.tables()
+
+    def properties(self) -> tuple[Property, ...]:
+        how = "two processes, one raised; beside an undisturbed run under the same layout"
+        return (verdict("a training that loses a process resumes to the last bit", self.ok, how, self.headline(),
+                        self.device),)  # fmt: skip
+
+
+def crash_and_resume(
+    undisturbed: Path | str, out: Path | str, *, rank: int = 1, step: int | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Crash:  # fmt: skip
+    """Train as an earlier run over several processes did; one of them raises, and the training is resumed.
+
+    Args:
+        undisturbed: the directory of the earlier run.
+        out: of this one, which is made anew.
+        rank: of the process that raises.
+        step: before which; None: the last but one, so that a checkpoint is behind it.
+        say: is told what the processes say.
+
+    Raises:
+        UsageError: the earlier run was one of a single process.
+        MindPortError: the training cannot be run.
+    """
+    before = RunDirectory(undisturbed)
+    config = replace(read_config(before.config), out=str(out))
+    if (size := config.parallel.dp * config.parallel.tp) <= rank:
+        raise UsageError("the run has no such process", where=undisturbed, got=f"rank {rank}", expected=f"below {size}")
+    step = config.steps - 1 if step is None else step
+    file = write_config(config, Path(out).with_suffix(".yaml"))
+    message = _crash({"path": str(file), "rank": rank, "step": step}, size, say)
+    after = RunDirectory(out)
+    saved = [int(path.name.removeprefix("step-")) for path in after.checkpoints.glob("step-*")]
+    report = train(config, resume=True, quiet=True)
+    return Crash(rank, step, message, max(saved, default=0), compare_runs(before, after), report.checkpoints[-1],
+                 report.device)  # fmt: skip
+
+
+def _crash(arguments: dict[str, Any], size: int, say: Callable[[str], None] | None) -> str:
+    try:
+        call(WORKER, arguments, workers=size, timeout=SECONDS, say=say)
+    except LaunchFailed as failed:
+        return str(failed)
+    raise AssertionError("a rank raised, and the launch did not fail")
+
+
+def train_until(path: str, rank: int, step: int) -> None:
+    """In each process: the training, in which one of them raises."""
+    config = read_config(path)
+    ranks = join(config.parallel.dp, config.parallel.tp)
+    broken = [_Break(step)] if ranks.rank == rank else []
+    Trainer(config, callbacks=broken, ranks=ranks, quiet=True).run(overwrite=True)
+
+
+class _Break(Callback):
+    """Raises before a step, as code does that meets what it did not expect."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_batch(self, run: Trainer, batches: object) -> None:
+        if run.step + 1 == self.step:
+            raise ValueError(f"planted: this row cannot be read, before step {self.step}")
