@@ -56,7 +56,7 @@ class Trainer:
         callbacks: are told of every event, in this order.
         sinks: take every event that is recorded, besides the run's own files and the terminal.
         quiet: no line a step on stderr, nor what the run begins with; the report has it.
-        ranks: which of the configuration's processes this one is. `mindport.parallel.train` starts them.
+        ranks: which of the configuration's processes this one is, of several; `mindport.parallel.train` starts them.
 
     Attributes:
         step: steps taken so far.
@@ -72,12 +72,7 @@ class Trainer:
         quiet: bool = False, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         self.config, self.callbacks, self.sinks = complete(config), Callbacks(callbacks), tuple(sinks)
-        self.quiet, self.ranks = quiet, ranks
-        asked = self.config.parallel
-        if (asked.dp, asked.tp) != (ranks.dp, ranks.tp):
-            raise UsageError("the configuration asks for other processes than there are", where="parallel",
-                             got=f"dp {asked.dp}, tp {asked.tp}", expected=f"dp {ranks.dp}, tp {ranks.tp}",
-                             do="mindport.parallel.train.train(config) starts those that it asks for")  # fmt: skip
+        self.quiet, self.ranks = quiet, _as_asked(self.config, ranks)
         self.directory = RunDirectory(self.config.out)
         self.parts: Parts = None  # type: ignore[assignment]  # until it runs
         self._begin(0)
@@ -295,6 +290,20 @@ class Trainer:
             stalled=self._stalled, checkpoints=checkpoints.all(), best=best_of(checkpoints), warnings=parts.warnings,
             config=plain(self.config), **figures_of(read_metrics(self.directory.metrics)),
         )  # fmt: skip
+
+
+def _as_asked(config: TrainConfig, ranks: Ranks) -> Ranks:
+    """This process's place, held to the configuration.
+
+    Raises:
+        UsageError: it asks for others.
+    """
+    asked = config.parallel
+    if (asked.dp, asked.tp) != (ranks.dp, ranks.tp):
+        raise UsageError("the configuration asks for other processes than there are", where="parallel",
+                         got=f"dp {asked.dp}, tp {asked.tp}", expected=f"dp {ranks.dp}, tp {ranks.tp}",
+                         do="mindport.parallel.train.train(config) starts those that it asks for")  # fmt: skip
+    return ranks
 
 
 def _is_due(step: int, every: int) -> bool:
