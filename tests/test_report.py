@@ -121,7 +121,7 @@ def test_steps_that_left_no_record_are_not_verified(tmp_path):
     card = report.gather(tmp_path)
     open_lines = [line.name for line in card.properties() if line.how == "step not run"]
     assert open_lines == [promise for step, promise in STEPS.items() if step != "03_layer_parity"]
-    assert card.ok and card.missing() == ["00", "01", "02", "04", "05", "07"]
+    assert card.ok and card.missing() == ["00", "01", "02", "04", "05", "06", "07"]
 
 
 def test_an_empty_run_verifies_nothing(tmp_path):
@@ -256,7 +256,7 @@ def test_numbers_and_shapes_stay_whole(tmp_path):
 def test_the_verdict_stands_at_the_top(tmp_path):
     write(tmp_path)
     report.write_report(tmp_path)
-    assert "✓ Everything that was tried holds; 10 properties were not tried" in (tmp_path / "index.html").read_text()
+    assert "✓ Everything that was tried holds; 13 properties were not tried" in (tmp_path / "index.html").read_text()
     write(tmp_path, answer=Answer(lines=(verdict("logits agree", False, "4 prompts"),)))
     report.write_report(tmp_path)
     assert "✗ Failed: logits agree" in (tmp_path / "index.html").read_text()

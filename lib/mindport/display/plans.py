@@ -44,7 +44,7 @@ def plot_scaling(curves: Mapping[str, Sequence[Scaled]]) -> Figure:
     dress(rates, "throughput of all cards (estimated)", "cards", "tokens/s", log=True)
     dress(shares, "efficiency (estimated)", "cards", "of a card's speed at first", log=False)
     shares.axhline(1.0, color="#57606a", linestyle="--", linewidth=1)
-    shares.set_ylim(0, 1.1)
+    shares.set_ylim(0, 1.05 * max(1.05, *(p.efficiency for points in curves.values() for p in points)))
     for axes in (rates, shares):
         _powers(axes, every)
     _say_unfit(rates, curves)
