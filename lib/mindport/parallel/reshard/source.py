@@ -15,10 +15,11 @@ from mindport.errors import FileError, UsageError
 from mindport.mindformers import Layout, parse_layout
 from mindport.parallel.reshard import manifest as resharded
 from mindport.parallel.reshard.entries import state_entries, weight_entries, with_dtypes
-from mindport.parallel.reshard.places import Entry, Grid, Place, grid, part, shape_of
+from mindport.parallel.reshard.places import Entry, Grid, Place, grid, part
 from mindport.parallel.reshard.side import MindSporeSide
 from mindport.training.checkpoint import read_checkpoint, read_record
 from mindport.training.checkpoint.arrays import specs_of
+from mindport.training.checkpoint.boxes import shape_of
 from mindport.training.checkpoint.record import NAME as RECORD
 from mindport.training.checkpoint.record import Record
 from mindport.weights.dtypes import ARRAYS
