@@ -40,7 +40,7 @@ WHERE = {
     "transformers": ("parity/reference",),
 }  # fmt: skip
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-CODE_LINES, FILE_LINES, FUNCTION_LINES = 37_000, 400, 40
+CODE_LINES, FILE_LINES, FUNCTION_LINES = 36_300, 400, 40
 
 
 def relative(path: Path) -> str:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mindport.errors import UsageError
 from mindport.parallel.layouts import Course, LayoutParity, Share
-from mindport.parallel.layouts.compare import _layout, _text
-from mindport.parallel.layouts.parity import LIMIT, ORDER, apart
+from mindport.parallel.layouts.compare import small_layout, text_of
+from mindport.parallel.layouts.parity import HOPELESS, LIMIT, ORDER, apart
 
 LOSSES = (6.2, 6.0, 5.9, 5.7)
 
@@ -50,6 +50,7 @@ def test_one_step_beyond_the_limit_is_another_training(step, by):
 def test_what_is_no_number_or_another_number_of_steps_is_never_the_same(losses):
     assert apart(course("dp2", losses), course("one")) == math.inf
     assert not parity(course("dp2", losses)).ok
+    assert "not the same training: dp2" in parity(course("dp2", losses)).text()
 
 
 def test_no_layout_is_no_answer():
@@ -62,6 +63,18 @@ def test_another_order_of_sums_widens_the_limit_by_what_it_costs_and_no_more():
     assert parity(course("dp2"), order=2e-6).limit == pytest.approx(ORDER * 2e-6)
     assert "times what another order of sums costs" in parity(course("dp2", moved(4, 7e-6)), order=2e-6).headline()
     assert parity(course("dp2"), order=1e-9).limit == LIMIT
+
+
+@pytest.mark.parametrize("order", [math.inf, math.nan, 1.0])
+def test_an_order_that_costs_too_much_excuses_nothing(order):
+    for losses in (moved(2, 2 * HOPELESS), moved(3, math.nan), LOSSES[:3]):
+        found = parity(course("dp2", losses), order=order)
+        assert not found.ok and found.wrong and found.properties()[0].state == "failed"
+
+
+def test_a_property_names_the_device_that_computed():
+    line = parity(replace(course("dp2"), device="Ascend")).properties()[0]
+    assert line.backend == "Ascend"
 
 
 def test_the_tables_say_who_had_what():
@@ -78,9 +91,9 @@ def test_what_the_rate_leaves_out_is_the_first_step():
 @pytest.mark.parametrize("text", ["dp1", "pp2", "dp2,zero1", "tp2,sp", "dp2,mb4", "dp2,recompute-full", "cp2"])
 def test_a_layout_that_does_not_run_here_is_refused(text):
     with pytest.raises(UsageError, match="not a layout of several processes here"):
-        _layout(text)
+        small_layout(text)
 
 
 @pytest.mark.parametrize("text", ["dp2", "tp2", "dp2,tp2", "dp2,tp4"])
 def test_a_layout_reads_as_it_was_written(text):
-    assert _text(_layout(text)) == text
+    assert text_of(small_layout(text)) == text

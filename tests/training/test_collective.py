@@ -8,6 +8,7 @@ import pytest
 from mindport.ranks import ALONE, Ranks
 from mindport.training.collective import after_first, gather, most, total, wait
 from mindport.training.consistency import NAME, check_ranks, odd_ranks
+from mindport.training.gathered import Arrays
 
 
 @pytest.mark.parametrize("axis", ["dp", "tp", "all"])
@@ -56,3 +57,16 @@ def test_the_alarm_says_which(monkeypatch):
     weights = {"embed.weight": np.zeros(2, np.float32), "norm.weight": np.zeros(2, np.float32)}
     alarm = check_ranks(Ranks(2, 1, 0, "mindport-nobody"), weights, (), 7)
     assert alarm.fatal and (alarm.step, alarm.name) == (7, NAME) and "embed.weight on rank 1 is not" in alarm.says
+
+
+def test_whether_there_is_an_array_is_asked_without_it():
+    """Of parts that are gathered each look-up is a message, which the other ranks would have to know of."""
+
+    class Device:
+        def asnumpy(self) -> np.ndarray:
+            raise AssertionError("fetched")
+
+    arrays = Arrays({"norm.weight": Device()})
+    assert "norm.weight" in arrays and "norm.bias" not in arrays
+    with pytest.raises(AssertionError, match="fetched"):
+        _ = arrays["norm.weight"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import random
 import secrets
@@ -18,6 +19,7 @@ import pytest
 from mindport.errors import BackendError, FileError, UsageError
 from mindport.processes import environment
 from mindport.training.kill_test import LayoutReport, Resumed, kill_test, resume_under, victims
+from mindport.training.kill_test.layouts import losses_apart
 from mindport.training.kill_test.moments import is_writing, last_step, moments, newest, writer
 from mindport.training.monitor import JsonLines
 from mindport.training.run_directory import RunDirectory
@@ -112,6 +114,14 @@ def test_a_resume_under_another_layout_is_held_to_its_limit():
     ):  # fmt: skip
         assert not LayoutReport((same, wrong)).ok
     assert not LayoutReport(()).ok
+
+
+def test_a_step_that_is_missing_or_no_number_is_a_difference():
+    losses = {1: 6.0, 2: 5.5, 3: 5.0, 4: 4.5}
+    assert losses_apart(losses, {**losses, 3: 5.25}, 2) == (2, 0.25)
+    assert losses_apart(losses, {**losses, 1: 9.0, 2: 9.0}, 2) == (2, 0.0)  # it is resumed after step 2
+    for other in ({**losses, 4: math.nan}, {**losses, 3: math.nan}, {n: losses[n] for n in (1, 2, 3)}):
+        assert math.isnan(losses_apart(losses, other, 2)[1])
 
 
 def test_what_is_no_pair_of_layouts_is_refused(tmp_path):

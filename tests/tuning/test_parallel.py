@@ -128,7 +128,7 @@ def test_it_is_launched_once_for_everybody(monkeypatch):
     json.dumps({name: value for name, value in asked.items() if name != "timeout"})
     rows = 4 * JOB.batch * JOB.tokens
     sent = ranks.tensor_messages(ranks.Task(**asked["task"]), 2)
-    assert sent == [rows * JOB.config.hidden_size] * 10 + [2 * rows, rows, rows, 4]
+    assert sent == [rows * JOB.config.hidden_size] * 10 + [6 * rows, 4]
 
 
 @pytest.mark.parametrize("count", [1, 4])

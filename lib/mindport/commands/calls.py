@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,24 +96,12 @@ def train(options: argparse.Namespace) -> Result:
     return run_training(config, resume=options.resume, overwrite=options.overwrite)
 
 
-def _beside_torch(config: Any, options: argparse.Namespace) -> Result:
-    if options.resume:
-        raise UsageError("only a whole training can be done again in torch", got="--resume with --beside-torch",
-                         do="leave one of them out")  # fmt: skip
-    from mindport.parity.beside import beside_torch
-
-    return beside_torch(config, overwrite=options.overwrite)
-
-
 def layouts(options: argparse.Namespace) -> Result:
     from mindport.parallel.layouts import compare_layouts
+    from mindport.training.parts import say_aloud
 
     config = _training(options)
-    return compare_layouts(config, options.layouts, f"{config.out}-layouts", say=_aloud)
-
-
-def _aloud(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return compare_layouts(config, options.layouts, f"{config.out}-layouts", say=say_aloud)
 
 
 def prepare(options: argparse.Namespace) -> Result:
@@ -156,19 +143,6 @@ def coverage(options: argparse.Namespace) -> Result:
     return operators.operator_table() if options.list else operators.cover(options.target, timeout=options.timeout)
 
 
-def _training(options: argparse.Namespace) -> Any:
-    """The configuration that the command line names, with what it sets."""
-    from mindport.training.config import read_config
-
-    if options.config is None:
-        raise UsageError("name a configuration, or ask for an example",
-                         do="mindport train CONFIG, or mindport train --example tiny-gpt2")  # fmt: skip
-    given = list(options.set)
-    given += [] if options.out is None else [f"out={json.dumps(options.out, ensure_ascii=False)}"]
-    given += [] if options.steps is None else [f"steps={options.steps}"]
-    return read_config(options.config, given)
-
-
 def plan(options: argparse.Namespace) -> Result:
     from mindport.parallel import plan as planner
 
@@ -178,19 +152,10 @@ def plan(options: argparse.Namespace) -> Result:
         raise UsageError("--weights and --overwrite are for the files of --out", do="add --out DIR")
     if options.validate:
         return planner.validate()
-    from mindport.config import read_config
     from mindport.mindformers import parse_layout
 
-    model = read_config(model_path(options.path), tuple(options.allow), options.padded_vocab).model
-    assert model is not None  # or it would have been refused
-    device = planner.hardware(options.device).with_values(planner.parse_settings(options.set))
-    seq = options.seq or min(4096, model.max_position_embeddings)
     layout = None if options.layout is None else parse_layout(options.layout)
-    hosts = (options.hosts or 0) * options.host_size
-    devices = options.devices or (layout.devices if layout else hosts or 8)
-    job = planner.Job(model, device, devices, seq, options.global_batch, options.dtype, options.host_size,
-                      options.micro_batch)  # fmt: skip
-    found = planner.plan(job, options.keep, layout)
+    found = planner.plan(_job(options, layout), options.keep, layout)
     if options.out is None or found.best is None:
         return found
     from mindport.parallel.route import write_route
@@ -227,3 +192,41 @@ def model_path(name: str) -> Path:
 
     path = Path(name)
     return path if path.is_file() else sources.resolve(name)
+
+
+def _training(options: argparse.Namespace) -> Any:
+    """The configuration that the command line names, with what it sets."""
+    from mindport.training.config import read_config
+
+    if options.config is None:
+        raise UsageError("name a configuration, or ask for an example",
+                         do="mindport train CONFIG, or mindport train --example tiny-gpt2")  # fmt: skip
+    given = list(options.set)
+    given += [] if options.out is None else [f"out={json.dumps(options.out, ensure_ascii=False)}"]
+    given += [] if options.steps is None else [f"steps={options.steps}"]
+    return read_config(options.config, given)
+
+
+def _beside_torch(config: Any, options: argparse.Namespace) -> Result:
+    if options.resume:
+        raise UsageError("only a whole training can be done again in torch", got="--resume with --beside-torch",
+                         do="leave one of them out")  # fmt: skip
+    from mindport.parity.beside import beside_torch
+
+    return beside_torch(config, overwrite=options.overwrite)
+
+
+def _job(options: argparse.Namespace, layout: Any) -> Any:
+    """What `plan` is asked about: the cards are those that were said, or those of the layout, or of the hosts."""
+    from mindport.config import read_config
+    from mindport.parallel import plan as planner
+
+    model = read_config(model_path(options.path), tuple(options.allow), options.padded_vocab).model
+    assert model is not None  # or it would have been refused
+    device = planner.hardware(options.device).with_values(planner.parse_settings(options.set))
+    hosts = (options.hosts or 0) * options.host_size
+    return planner.Job(
+        model, device, options.devices or (layout.devices if layout else hosts or 8),
+        options.seq or min(4096, model.max_position_embeddings), options.global_batch, options.dtype,
+        options.host_size, options.micro_batch,
+    )  # fmt: skip

@@ -7,32 +7,17 @@ divide is held, and computed with, whole by every rank: GPT-2's 50257 is no mult
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Protocol
-
-import numpy as np
 
 from mindport.config.constraints import tensor_parallel
 from mindport.config.model_config import ModelConfig
 from mindport.config.schema import LAYER, PARAMS, Param, parameters
 from mindport.errors import ConfigError, MappingError
+from mindport.ranks import Ranks
 
 _PARAMS = {param.name: param for param in PARAMS}
 
 
-class Share(Protocol):
-    """One of `tp` ranks, such as `mindport.ranks.Ranks`."""
-
-    @property
-    def tp(self) -> int:
-        """How many share the weights."""
-
-    @property
-    def tp_rank(self) -> int:
-        """Which of them, from 0."""
-
-
-def check_split(config: ModelConfig, ranks: Share) -> None:
+def check_split(config: ModelConfig, ranks: Ranks) -> None:
     """Stop where heads or the MLP's width do not divide.
 
     Raises:
@@ -44,7 +29,7 @@ def check_split(config: ModelConfig, ranks: Share) -> None:
                           expected=rule.expected, do=rule.do)  # fmt: skip
 
 
-def part(name: str, config: ModelConfig, ranks: Share) -> tuple[slice, ...]:
+def part(name: str, config: ModelConfig, ranks: Ranks) -> tuple[slice, ...]:
     """The part of a whole parameter that a rank holds: a slice with both ends for each axis.
 
     Args:
@@ -77,16 +62,6 @@ def axes(config: ModelConfig, tp: int) -> dict[str, int]:
     """Every parameter of this configuration that `tp` ranks share, and the axis."""
     found = ((name, _axis(param, config, tp)) for name, param in parameters(config))
     return {name: split for name, split in found if split is not None}
-
-
-def whole(parts: Sequence[np.ndarray], name: str, config: ModelConfig) -> np.ndarray:
-    """The parameter again from what each rank holds of it, in the order of the ranks.
-
-    Raises:
-        MappingError: the hub has no such parameter.
-    """
-    split = axis(name, config, len(parts))
-    return parts[0] if split is None else np.concatenate(parts, split)
 
 
 def _param(name: str) -> Param:

@@ -25,6 +25,9 @@ class Arrays(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         return self._parameters[name].asnumpy()
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._parameters  # Mapping's own would fetch the array, and wait for other ranks
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._parameters)
 

@@ -177,7 +177,7 @@ def _checkpoints(config: TrainConfig, directory: RunDirectory, start: StartModel
     told, share = config.checkpoints, None
     word = gather(ranks, np.frombuffer(secrets.token_bytes(8), np.uint8))[0].tobytes().hex()  # the first rank's
     if is_sharded(config, ranks) or not ranks.is_first:
-        share = Share(ranks.rank, ranks.dp, ranks.tp, word)
+        share = Share(ranks.dp, ranks.tp, ranks.rank, job=word)
     return Checkpoints(directory.checkpoints, start.directory, keep=told.keep, best=told.best,
                        asynchronous=told.asynchronous, share=share)  # fmt: skip
 

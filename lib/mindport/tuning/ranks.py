@@ -155,17 +155,12 @@ def messages(job: Task, ranks: Ranks, sizes: Sequence[int], buckets: Sequence[fl
 def tensor_messages(job: Task, processes: int) -> list[int]:
     """Bytes of what one step of tensor parallelism adds up, one message after the other.
 
-    Hidden states, four times a layer, once for the embedding, once before the head; of the loss, each rank's largest
-    logit of each row, then its sum and its label's; of the norm of the gradients a number.
+    Hidden states, four times a layer, once for the embedding, once before the head; of the loss, three numbers of each
+    rank for each row, see `model.collectives.MeanAndSums`; of the norm of the gradients a number.
     """
     rows = job.batch * job.tokens
     hidden = FLOAT * rows * job.model.hidden_size
-    return [hidden] * (4 * job.model.num_hidden_layers + 2) + [
-        FLOAT * rows * processes,
-        FLOAT * rows,
-        FLOAT * rows,
-        FLOAT,
-    ]
+    return [hidden] * (4 * job.model.num_hidden_layers + 2) + [FLOAT * rows * 3 * processes, FLOAT]
 
 
 class Reductions(nn.Cell):

@@ -131,7 +131,7 @@ WRONG: dict[str, tuple[type[MindPortError], str, dict[str, Any]]] = {
     "not a layout": (UsageError, "not a layout", {"to": "tp"}),
     "interleaved": (UsageError, "interleaved", {"to": "pp2,v2"}),
     "interleaved source": (UsageError, "interleaved", {"to": "dp1", "layout": "pp2,v2"}),
-    "whole already": (UsageError, "whole already", {"to": "dp1,sp"}),
+    "whole already": (UsageError, "one device already", {"to": "dp1,sp"}),
     "another layout": (UsageError, "another layout", {"to": "tp2", "layout": "dp2"}),
     "format": (UsageError, "no such format", {"to": "tp2", "file_format": "npz"}),
     "threshold": (UsageError, "0 or more", {"to": "tp2", "threshold": -1}),

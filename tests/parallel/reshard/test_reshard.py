@@ -14,9 +14,11 @@ from mindport import cli
 from mindport.config import split
 from mindport.files import read_json
 from mindport.ranks import Ranks
-from mindport.training.checkpoint import read_checkpoint
+from mindport.training.checkpoint import read_checkpoint, read_record
 from mindport.weights import convert, load
 from tests.parallel.reshard.cases import arrays_of, moved, over, rank_arrays, same, share, stage_of
+from tests.training.checkpoint import ranks as processes
+from tests.training.checkpoint.runs import converted, snapshot
 from tests.weights.models import LLAMA, save, tensors_of
 
 pytestmark = pytest.mark.slow
@@ -36,6 +38,18 @@ def test_a_training_goes_through_every_kind_of_layout_and_comes_back(training: P
     assert same(arrays_of(before), whole)
     saved = read_checkpoint(before)
     assert (saved.step, saved.loss, saved.about) == (5, 2.5, read_checkpoint(training).about)
+
+
+def test_a_checkpoint_in_shares_does_not_call_itself_one_any_more(tmp_path: Path) -> None:
+    """Or what comes of it with `--to dp1` would name files that nobody wrote."""
+    source = converted(tmp_path / "model", "gpt2", vocab_size=38)
+    whole, told = snapshot(source, 5), processes.shares(1, 2)
+    with processes.ranks(tmp_path / "checkpoints", source, told) as every:
+        path = processes.save(every, told, whole)
+    moved(path, tmp_path / "dp2", "dp2")
+    assert read_record(path).is_sharded and not read_record(tmp_path / "dp2/origin").is_sharded
+    for held in rank_arrays(tmp_path / "dp2"):
+        assert same(held, {**whole.weights, **whole.state})
 
 
 def _check_pipeline(directory: Path, whole: dict[str, np.ndarray], training: Path) -> None:

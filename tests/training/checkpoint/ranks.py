@@ -19,7 +19,7 @@ JOB = "job"
 
 
 def shares(dp: int, tp: int, **options: Any) -> list[Share]:
-    return [Share(rank, dp, tp, **{"job": JOB, "patience": 20.0, **options}) for rank in range(dp * tp)]
+    return [Share(dp, tp, rank, **{"job": JOB, "patience": 20.0, **options}) for rank in range(dp * tp)]
 
 
 def share_of(whole: Snapshot, model: ModelConfig, share: Share) -> Snapshot:

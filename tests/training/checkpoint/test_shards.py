@@ -266,7 +266,7 @@ def refuse(*_: object) -> None:
 def test_shares_that_do_not_fit_together_are_no_checkpoint(source: Path, tmp_path: Path) -> None:
     whole, model = snapshot(source, 1), load(source).config
     told = shares(1, 2)
-    twice = [told[0], Share(1, 1, 2, told[1].job, 20.0)]
+    twice = [told[0], Share(1, 2, 1, job=told[1].job, patience=20.0)]
     local = [share_of(whole, model, share) for share in twice]
     wrong = {
         "not this process's share": Snapshot(1, whole.weights, whole.state, whole.about),

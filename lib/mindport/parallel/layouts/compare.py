@@ -13,19 +13,19 @@ from typing import Any
 from mindport.errors import UsageError
 from mindport.mindformers import Layout, parse_layout
 from mindport.parallel.launch import call
-from mindport.parallel.layouts.parity import LIMIT, Course, LayoutParity, Share, apart
+from mindport.parallel.layouts.parity import HOPELESS, LIMIT, Course, LayoutParity, Share, apart
 from mindport.training.config import TrainConfig, write_config
 from mindport.training.monitor import Evaluation, read_metrics
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import start_model
 from mindport.training.step_record import StepRecord
 from mindport.training.text import open_text, text_directory
+from mindport.training.train_report import read_report
 from mindport.training.trainer import Trainer
 
 Say = Callable[[str], None]
 WORKER = "mindport.parallel.layouts.worker:train_each"
 SECONDS = 1800.0  # after which a launch is ended
-HOPELESS = 1e-3  # losses so far apart are no matter of the order of sums
 
 
 def compare_layouts(
@@ -48,19 +48,24 @@ def compare_layouts(
         LaunchFailed: a process failed.
         MindPortError: as `Trainer.run`.
     """
-    wanted, out = [_layout(text) for text in layouts], Path(out)
+    wanted, out = [small_layout(text) for text in layouts], Path(out)
     base = _shared(config, out)
     one = one or _alone(_named(base, out / "one"), "one process")
     courses: dict[str, Course] = {}
     for size, group in itertools.groupby(sorted(wanted, key=lambda layout: layout.devices), lambda x: x.devices):
         courses |= _together(base, out, list(group), partial(call, worker, workers=size, timeout=timeout, say=say))
-    found = LayoutParity(config.model, config.dropout, one, tuple(courses[_text(layout)] for layout in wanted))
+    found = LayoutParity(config.model, config.dropout, one, tuple(courses[text_of(layout)] for layout in wanted))
     if not LIMIT < found.worst < HOPELESS:
         return found
     return replace(found, order=_order(base, out))
 
 
-def _layout(text: str) -> Layout:
+def small_layout(text: str) -> Layout:
+    """A layout of several processes that runs here: of data and tensor parallelism.
+
+    Raises:
+        UsageError: it is another.
+    """
     layout = parse_layout(text)
     if layout != Layout(dp=layout.dp, tp=layout.tp) or layout.devices < 2:
         raise UsageError("not a layout of several processes here", got=text, expected="dp and tp: dp2, tp2, dp2,tp2",
@@ -68,7 +73,8 @@ def _layout(text: str) -> Layout:
     return layout
 
 
-def _text(layout: Layout) -> str:
+def text_of(layout: Layout) -> str:
+    """Its degrees above 1: "dp2,tp2"."""
     return ",".join(f"{name}{degree}" for name, degree in (("dp", layout.dp), ("tp", layout.tp)) if degree > 1)
 
 
@@ -90,7 +96,7 @@ def _together(
     base: TrainConfig, out: Path, layouts: Sequence[Layout], launch: Callable[..., list[Any]]
 ) -> dict[str, Course]:
     """The trainings under layouts of as many processes, in one launch."""
-    configs = {_text(each): _named(base, out / _text(each), parallel=replace(base.parallel, dp=each.dp, tp=each.tp))
+    configs = {text_of(each): _named(base, out / text_of(each), parallel=replace(base.parallel, dp=each.dp, tp=each.tp))
                for each in layouts}  # fmt: skip
     files = [str(write_config(config, out / f"{name}.yaml")) for name, config in configs.items()]
     told = launch({"configs": files}, log_dir=out / "logs")
@@ -117,13 +123,14 @@ def _order(base: TrainConfig, out: Path) -> float | None:
 
 
 def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) -> Course:
-    events = read_metrics(RunDirectory(config.out).metrics)
+    run = RunDirectory(config.out)
+    events = read_metrics(run.metrics)
     steps = [event for event in events if isinstance(event, StepRecord)]
     measured = [event.loss for event in events if isinstance(event, Evaluation)]
     return Course(
         name, tuple(step.loss for step in steps), tuple(step.norm for step in steps),
         measured[-1] if measured else math.nan, tuple(step.tokens for step in steps),
-        tuple(step.seconds for step in steps), tuple(map(_share, shares)),
+        tuple(step.seconds for step in steps), tuple(map(_share, shares)), read_report(run.report).device,
     )  # fmt: skip
 
 

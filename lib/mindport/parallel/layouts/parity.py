@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 
-LIMIT = 1e-6  # float32 sums in another order; a wrong mean or a lost share is a thousand times as far
+LIMIT = 1e-6  # of a loss: float32 sums in another order
+HOPELESS = 1e-3  # losses so far apart are no matter of the order of sums, whatever that costs
+NONE = (math.nan, math.nan)  # first and last loss of no steps
 ORDER = 4.0  # so many times what another order of sums costs one process is still order
 
 
@@ -42,6 +44,7 @@ class Course:
         held_out: the last measurement on held-out text, nats.
         tokens, seconds: of each step, over all processes.
         shares: of its processes; none for the one beside which the others are held.
+        device: what computed.
     """
 
     layout: str
@@ -51,6 +54,7 @@ class Course:
     tokens: tuple[int, ...]
     seconds: tuple[float, ...]
     shares: tuple[Share, ...] = ()
+    device: str = "CPU"
 
     @property
     def rate(self) -> float:
@@ -81,7 +85,6 @@ class LayoutParity(Result):
         courses: the same under each layout.
         order: how far apart losses are in one process whose rows go in one pass and in two, without dropout: what
             another order of sums costs; measured where a layout went beyond the limit.
-        device: what computed.
     """
 
     model: str
@@ -89,12 +92,18 @@ class LayoutParity(Result):
     one: Course
     courses: tuple[Course, ...]
     order: float | None = None
-    device: str = "CPU"
+
+    @property
+    def device(self) -> str:
+        """What computed."""
+        return self.one.device
 
     @property
     def limit(self) -> float:
-        """How far losses may be apart."""
-        return LIMIT if self.order is None else max(LIMIT, ORDER * self.order)
+        """How far losses may be apart; an order that cost no number, or too much, excuses nothing."""
+        if self.order is None or not math.isfinite(self.order):
+            return LIMIT
+        return min(max(LIMIT, ORDER * self.order), HOPELESS)
 
     @property
     def worst(self) -> float:
@@ -122,17 +131,17 @@ class LayoutParity(Result):
         return (self._losses(), self._shares())
 
     def properties(self) -> tuple[Property, ...]:
-        how = f"{len(self.one.loss)} steps of {self.model} as real processes over MindSpore's msrun, beside one process"
+        how = f"{len(self.one.loss)} steps of {self.model} as processes over MindSpore's msrun, beside one process"
         return tuple(
             verdict(f"a training under {course.layout} is that of one process", apart(course, self.one) <= self.limit,
-                    how, f"losses {apart(course, self.one):.1e} apart ({self._limit()})", self.device)
+                    how, f"losses {apart(course, self.one):.1e} apart ({self._limit()})", course.device)
             for course in self.courses
         )  # fmt: skip
 
     def _losses(self) -> Table:
-        rows = [(course.layout, len(course.shares) or 1, f"{course.loss[0]:.6f}", f"{course.loss[-1]:.6f}",
+        rows = [(course.layout, len(course.shares) or 1, *map(_digits, (*course.loss[:1], *course.loss[-1:]) or NONE),
                  *((None, None) if course is self.one else (apart(course, self.one), _relative(course, self.one))),
-                 f"{course.held_out:.6f}", round(course.rate)) for course in (self.one, *self.courses)]  # fmt: skip
+                 _digits(course.held_out), f"{course.rate:.0f}") for course in (self.one, *self.courses)]  # fmt: skip
         return Table("the same training under each layout",
                      ("layout", "processes", "first loss", "last loss", "losses apart", "norms apart, relative",
                       "held out", "tokens/s"), rows)  # fmt: skip
@@ -157,5 +166,11 @@ class LayoutParity(Result):
 
 
 def _relative(a: Course, b: Course) -> float:
-    pairs = zip(a.norm, b.norm, strict=True)
-    return max((_distance(x, y) / max(abs(y), 1e-30) for x, y in pairs), default=math.nan)
+    """The largest difference of their norms; infinite as in `apart`."""
+    if len(a.norm) != len(b.norm):
+        return math.inf
+    return max((_distance(x, y) / max(abs(y), 1e-30) for x, y in zip(a.norm, b.norm, strict=True)), default=math.inf)
+
+
+def _digits(loss: float) -> str:
+    return f"{loss:.6f}"

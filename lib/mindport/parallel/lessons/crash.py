@@ -14,6 +14,7 @@ from mindport.parallel.train import train
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.training.callbacks import Callback
+from mindport.training.checkpoint.checkpoints import step_of
 from mindport.training.config import read_config, write_config
 from mindport.training.kill_test.comparison import Comparison, compare_runs
 from mindport.training.run_directory import RunDirectory
@@ -57,7 +58,7 @@ class Crash(Result):
         return self.comparison.tables()
 
     def properties(self) -> tuple[Property, ...]:
-        how = "two processes, one raised; beside an undisturbed run under the same layout"
+        how = f"rank {self.rank} raised in the middle; beside an undisturbed run under the same layout"
         return (verdict("a training that loses a process resumes to the last bit", self.ok, how, self.headline(),
                         self.device),)  # fmt: skip
 
@@ -72,24 +73,25 @@ def crash_and_resume(
         undisturbed: the directory of the earlier run.
         out: of this one, which is made anew.
         rank: of the process that raises.
-        step: before which; None: the last but one, so that a checkpoint is behind it.
+        step: before which, from 1 on; None: the last but one, so that a checkpoint is behind it.
         say: is told what the processes say.
 
     Raises:
-        UsageError: the earlier run was one of a single process.
+        UsageError: the earlier run was one of a single process, or has no such rank or step.
         MindPortError: the training cannot be run.
     """
     before = RunDirectory(undisturbed)
     config = replace(read_config(before.config), out=str(out))
-    if (size := config.parallel.dp * config.parallel.tp) <= rank:
-        raise UsageError("the run has no such process", where=undisturbed, got=f"rank {rank}", expected=f"below {size}")
-    step = config.steps - 1 if step is None else step
+    size, step = config.parallel.dp * config.parallel.tp, config.steps - 1 if step is None else step
+    if size < 2 or not (0 <= rank < size and 1 <= step <= config.steps):
+        raise UsageError("nothing to lose there", where=undisturbed, got=f"rank {rank} of {size}, before step {step}",
+                         expected=f"one of two ranks or more, and a step of {config.steps}")  # fmt: skip
     file = write_config(config, Path(out).with_suffix(".yaml"))
     arguments = {"path": str(file), "rank": rank, "step": step}
     message = _crash(partial(call, WORKER, arguments, workers=size, log_dir=f"{out}-logs", timeout=SECONDS,
                              say=say))  # fmt: skip
     after = RunDirectory(out)
-    saved = [int(path.name.removeprefix("step-")) for path in after.checkpoints.glob("step-*")]
+    saved = map(step_of, after.checkpoints.glob("step-*"))
     report = train(config, resume=True, quiet=True)
     return Crash(rank, step, message, max(saved, default=0), compare_runs(before, after), report.checkpoints[-1],
                  report.device)  # fmt: skip

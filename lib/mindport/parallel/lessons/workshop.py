@@ -1,4 +1,4 @@
-"""The training of notebook 06: short, since it runs under several layouts, and with dropout, which must not matter."""
+"""What notebook 06 works on: a training, short, for it runs under several layouts, and a job that needs a cluster."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from mindport.config.constraints import tensor_parallel
+from mindport.errors import UsageError
 from mindport.mindformers import parse_layout
 from mindport.parallel import plan
+from mindport.parallel.ascend.script import unsupported
 from mindport.parallel.plan.published import published_model
 from mindport.tables import Table
 from mindport.training.config import CheckpointConfig, MonitorConfig, TrainConfig
@@ -15,7 +17,7 @@ from mindport.training.lessons import lesson_config as of_notebook_05
 from mindport.training.start import described_model
 
 STEPS = {"smoke": 20, "small": 4, "full": 4}
-LR, DROPOUT = 1e-3, 0.1
+LR, DROPOUT = 1e-3, 0.1  # with dropout: the masks of all layouts must be those of one process
 DEGREES = (2, 3, 4)  # of tensor parallelism that a workshop's machine can run
 CLUSTER, CARDS, SEQ, BATCH = "LLaMA2-70B", 64, 4096, 512
 KEPT = 2000  # layouts that are looked through for one that everything can say
@@ -48,7 +50,7 @@ def layouts_for(config: TrainConfig, asked: str = "") -> list[str]:
         asked: with blanks between them: "dp2 tp2 dp2,tp2".
     """
     _, model = described_model(config)
-    degrees = [f"tp{degree}" for degree in DEGREES if tensor_parallel(model, degree).ok]
+    degrees = [f"tp{degree}" for degree in DEGREES if tensor_parallel(model, degree, whole_vocabulary=True).ok]
     return asked.split() or ["dp2", *degrees[:1]]
 
 
@@ -84,8 +86,12 @@ def plan_that_runs(job: plan.Job) -> plan.Plan:
 
     Args:
         job: what is planned.
+
+    Raises:
+        UsageError: there is none.
     """
-    ranked = plan.plan(job, keep=KEPT).ranked
-    sayable = (each.layout for each in ranked if each.layout.cp == each.layout.interleave == 1
-               and each.layout.recompute != "selective" and each.expressible == "yes")  # fmt: skip
-    return plan.plan(job, layout=next(sayable, None))
+    for each in plan.plan(job, keep=KEPT).ranked:
+        if each.expressible == "yes" and not unsupported(each.layout, job.dtype):
+            return plan.plan(job, layout=each.layout)
+    raise UsageError("no layout that fits can be said by every file of a run", got=f"{job.devices} cards",
+                     do="take more cards, or a smaller job")  # fmt: skip

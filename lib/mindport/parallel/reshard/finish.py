@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from mindport.parallel.reshard import manifest as resharded
 from mindport.parallel.reshard.report import RankFile
 from mindport.parallel.reshard.source import Source
 from mindport.parallel.reshard.stream import Arrangement
-from mindport.training.checkpoint.record import NAME as RECORD
 from mindport.training.checkpoint.record import write_record
 from mindport.training.checkpoint.write import STATE
 from mindport.weights.companions import copy_companions
@@ -26,7 +24,7 @@ def finish_ranks(directory: Path, source: Source, layout: Layout, target: Arrang
     copy_companions(source.origin, origin)
     write_manifest(origin, source.manifest)
     if source.record:
-        shutil.copyfile(source.origin / RECORD, origin / RECORD)
+        write_record(origin, source.record)
     ranks = {int(path.parent.name.removeprefix("rank_")): path for path in directory.glob("rank_*/*")}
     names = [path.relative_to(directory).as_posix() for path in sorted(directory.rglob("*")) if path.is_file()]
     files = {name: resharded.digest_of(directory / name) for name in names}

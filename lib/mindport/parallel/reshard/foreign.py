@@ -18,9 +18,10 @@ from mindport.errors import FileError, MappingError, UsageError, some
 from mindport.files import sha256
 from mindport.mindformers import Layout
 from mindport.parallel.reshard.entries import is_whole, state_entries, weight_entries, weight_of, with_dtypes
-from mindport.parallel.reshard.places import Entry, Grid, Place, grid, is_cut, part, replicas, shape_of
+from mindport.parallel.reshard.places import Entry, Grid, Place, grid, is_cut, part, replicas
 from mindport.parallel.reshard.side import MindSporeSide
 from mindport.parallel.reshard.source import Source, check_parts, reader, safetensors_of
+from mindport.training.checkpoint.boxes import shape_of
 from mindport.weights.dtypes import ARRAYS
 from mindport.weights.layouts import Shape
 from mindport.weights.manifest import NAME, Manifest, read_manifest

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mindport.mindformers import Layout
+from mindport.training.checkpoint.boxes import Box, shape_of
 from mindport.weights.layouts import Shape
 from mindport.weights.writers import nbytes
 
@@ -122,7 +123,7 @@ def is_cut(kind: Kind, layout: Layout) -> bool:
     return layout.zero >= zero and grid(layout).copies > 1
 
 
-def part(entry: Entry, at: Place, over: Grid, rank: int) -> tuple[slice, ...] | None:
+def part(entry: Entry, at: Place, over: Grid, rank: int) -> Box | None:
     """The part of the whole that a rank holds, a slice with both ends for each axis; None where it holds none."""
     stage, local = divmod(rank, over.stage)
     if stage not in at.stages:
@@ -139,11 +140,6 @@ def part(entry: Entry, at: Place, over: Grid, rank: int) -> tuple[slice, ...] | 
 def holders(at: Place, over: Grid) -> list[int]:
     """The ranks that hold some of it."""
     return [rank for rank in range(over.ranks) if rank // over.stage in at.stages]
-
-
-def shape_of(slices: Sequence[slice]) -> Shape:
-    """The shape that slices cut out."""
-    return tuple(one.stop - one.start for one in slices)
 
 
 def device_layout(entry: Entry, at: Place, over: Grid) -> tuple[list[int], int, int]:
@@ -172,6 +168,6 @@ def _stages(home: Home, layers: Sequence[int]) -> tuple[int, ...]:
     return {"first": (0,), "last": (last,), "ends": tuple(sorted({0, last})), "all": tuple(range(last + 1))}[home]
 
 
-def bytes_of(entry: Entry, slices: Sequence[slice]) -> int:
+def bytes_of(entry: Entry, box: Box) -> int:
     """The bytes of a part."""
-    return entry.nbytes * math.prod(shape_of(slices)) // max(math.prod(entry.shape), 1)
+    return entry.nbytes * math.prod(shape_of(box)) // max(math.prod(entry.shape), 1)

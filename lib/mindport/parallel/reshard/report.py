@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mindport.parallel.reshard.places import Entry, Grid, Kind, Place, bytes_of, holders, part, shape_of
+from mindport.parallel.reshard.places import Entry, Grid, Kind, Place, bytes_of, holders, part
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
+from mindport.training.checkpoint.boxes import shape_of
 from mindport.weights.layouts import Shape
 
 

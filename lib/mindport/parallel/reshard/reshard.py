@@ -264,8 +264,8 @@ def _check_arguments(options: _Options) -> None:
         raise UsageError("one device gets a MindPort directory, of safetensors", got=f"--to {options.after}",
                          do="leave --format out, or convert the result with --format ckpt")  # fmt: skip
     if whole and (options.src / CONVERTED).exists():
-        raise UsageError("the checkpoint is whole already", where=options.src, got=f"--to {options.after}",
-                         do="load it as it is")  # fmt: skip
+        raise UsageError("the directory is one for one device already", where=options.src, got=f"--to {options.after}",
+                         do="load it as it is, or, where it lies in shares, after `mindport gather`")  # fmt: skip
     if options.overwrite:
         mark = CONVERTED if (options.dst / CONVERTED).exists() else resharded.NAME
         check_replaceable(options.dst, mark)

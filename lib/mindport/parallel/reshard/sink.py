@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from mindport.parallel.reshard.mindspore_side import PREFIX
-from mindport.parallel.reshard.places import Entry, Grid, Place, part, shape_of
+from mindport.parallel.reshard.places import Entry, Grid, Place, part
 from mindport.parallel.reshard.side import MindSporeSide
+from mindport.training.checkpoint.boxes import shape_of
 from mindport.weights.dtypes import digest
 from mindport.weights.safetensors_io import fingerprint, make_header
 from mindport.weights.writers import FileLayout, SafetensorsFiles, Specs, new_layout

@@ -6,7 +6,7 @@ A MindPort directory, or a training's checkpoint, is one rank that holds everyth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,11 @@ from mindport.errors import FileError, UsageError
 from mindport.mindformers import Layout, parse_layout
 from mindport.parallel.reshard import manifest as resharded
 from mindport.parallel.reshard.entries import state_entries, weight_entries, with_dtypes
-from mindport.parallel.reshard.places import Entry, Grid, Place, grid, part, shape_of
+from mindport.parallel.reshard.places import Entry, Grid, Place, grid, part
 from mindport.parallel.reshard.side import MindSporeSide
 from mindport.training.checkpoint import read_checkpoint, read_record
 from mindport.training.checkpoint.arrays import specs_of
+from mindport.training.checkpoint.boxes import shape_of
 from mindport.training.checkpoint.record import NAME as RECORD
 from mindport.training.checkpoint.record import Record
 from mindport.weights.dtypes import ARRAYS
@@ -73,10 +74,10 @@ def open_whole(path: Path) -> Source:
         weights = open_converted(path)
         manifest, specs = weights.manifest, weights.specs
         return _whole(path, manifest, None, _entries(manifest, specs, {}), weights.__getitem__)
-    saved, manifest = read_checkpoint(path), read_manifest(path)
-    entries = _entries(manifest, specs_of(saved.weights), specs_of(saved.state))
-    return _whole(path, manifest, saved.record, entries,
-                  lambda name: (saved.weights if name in saved.weights else saved.state)[name])  # fmt: skip
+    saved = read_checkpoint(path)
+    entries = _entries(saved.manifest, specs_of(saved.weights), specs_of(saved.state))
+    record = replace(saved.record, layout=None, arrays={})  # what lay in shares does so no longer
+    return _whole(path, saved.manifest, record, entries, lambda name: saved.part(name, ()))
 
 
 def _whole(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mindport.config import ModelConfig, schema, split
+from mindport.config import ModelConfig, schema
 from mindport.errors import FileError, MappingError, some
 from mindport.files import sha256
+from mindport.ranks import Ranks
 from mindport.training.checkpoint import boxes
 from mindport.training.checkpoint.boxes import Box
 from mindport.training.checkpoint.pieces import Held, OnDisk, Pieces, open_files
@@ -72,7 +73,7 @@ class Saved:
         """
         return (self.weights if name in self.weights else self.state).part(name, part)
 
-    def share(self, name: str, ranks: split.Share) -> np.ndarray:
+    def share(self, name: str, ranks: Ranks) -> np.ndarray:
         """What one process of a training needs of an array, whatever the layout that wrote it.
 
         Args:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mindport.config import ModelConfig, schema, split
 from mindport.errors import UsageError, some
+from mindport.ranks import Ranks
 from mindport.training.checkpoint import boxes
 from mindport.training.checkpoint.arrays import check_names, copied, take_state
 from mindport.training.checkpoint.boxes import Box
@@ -27,38 +28,18 @@ MEANS = ("adam.m.", "adam.v.")  # of a weight each, and cut as it is
 PATIENCE = 300.0
 
 
-@dataclass(frozen=True)
-class Share:
+@dataclass(frozen=True, kw_only=True)
+class Share(Ranks):
     """One process's part in the checkpoints of a training.
 
     Attributes:
-        rank: of this process; tp is the faster axis.
-        dp: replicas.
-        tp: processes that share the weights of a replica.
         job: a word that is the same in all processes of this training and in no other's, so that one which outlived
             its training writes nowhere.
         patience: seconds that the first process waits for the others when it has written its own.
     """
 
-    rank: int
-    dp: int
-    tp: int
     job: str
     patience: float = PATIENCE
-
-    @property
-    def size(self) -> int:
-        """All processes."""
-        return self.dp * self.tp
-
-    @property
-    def tp_rank(self) -> int:
-        """Which share of the weights this process holds."""
-        return self.rank % self.tp
-
-    @property
-    def is_first(self) -> bool:
-        return self.rank == 0
 
     @property
     def file(self) -> str:
@@ -76,7 +57,7 @@ def weight_of(name: str) -> str:
     return name.removeprefix(prefix)
 
 
-def cut(name: str, model: ModelConfig, ranks: split.Share) -> Box | None:
+def cut(name: str, model: ModelConfig, ranks: Ranks) -> Box | None:
     """The part that a process has of an array of a training; None where each has all of it.
 
     Args:

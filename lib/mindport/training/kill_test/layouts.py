@@ -5,8 +5,9 @@ tp2:dp2    a run of two processes that share the weights; its first checkpoint i
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +37,8 @@ class Resumed:
         reads: the one that it is gone on with.
         is_sharded: whether the checkpoint lies in shares.
         step: of the checkpoint.
-        steps: taken after it, and compared.
-        loss: the largest difference of a step's loss from the run that went on undisturbed.
+        steps: that the run which went on undisturbed took after it.
+        loss: the largest difference of a step's loss from that run; NaN where a step is missing, or its loss is NaN.
         weights: the largest difference of a weight at the end.
         is_equal: whether every number and every array is the same, bit for bit.
     """
@@ -72,7 +73,7 @@ class LayoutReport(Result):
         return bool(self.resumed) and all(one.ok for one in self.resumed)
 
     def headline(self) -> str:
-        good, worst = sum(one.ok for one in self.resumed), max((one.loss for one in self.resumed), default=0.0)
+        good, worst = sum(one.ok for one in self.resumed), np.max([one.loss for one in self.resumed], initial=0.0)
         return (f"{good} of {len(self.resumed)} resumes under another layout, or the same, go on as the run did: "
                 f"losses within {worst:.1e} (limit {LIMIT:g})")  # fmt: skip
 
@@ -155,9 +156,18 @@ def _compare(
 ) -> Resumed:
     losses = [{one.step: one.loss for one in read_metrics(run.metrics) if isinstance(one, StepRecord)}
               for run in (before, after)]  # fmt: skip
-    steps = [number for number in losses[0] if number > step and number in losses[1]]
+    steps, worst = losses_apart(*losses, step)
     saved = [read_checkpoint(sorted(run.checkpoints.glob("step-*"))[-1]) for run in (before, after)]
     weights = max(float(np.abs(saved[0].weights[name] - saved[1].weights[name]).max()) for name in saved[0].weights)
-    worst = max((abs(losses[0][number] - losses[1][number]) for number in steps), default=float("nan"))
-    return Resumed(_name(wrote), _name(reads), is_sharded, step, len(steps), worst, weights,
+    return Resumed(_name(wrote), _name(reads), is_sharded, step, steps, worst, weights,
                    compare_runs(before, after).ok)  # fmt: skip
+
+
+def losses_apart(undisturbed: Mapping[int, float], resumed: Mapping[int, float], step: int) -> tuple[int, float]:
+    """How many steps the one run took after `step`, and the largest difference of their losses in the other.
+
+    NaN where the other lacks one of them, or a loss is NaN: `max` would pass over it.
+    """
+    steps = [number for number in undisturbed if number > step]
+    apart = [abs(undisturbed[number] - resumed.get(number, math.nan)) for number in steps]
+    return len(steps), float(np.max(apart, initial=0.0))
