@@ -60,8 +60,8 @@ def fill_in(job: Job, weights: bool, files: Container[str], hosts: int) -> tuple
         )  # fmt: skip
         rows += [] if weights else [("train.yaml", made)]
         rows += [("train.yaml", f"{UNKNOWN}: {data}"), ("train.yaml", "optimizer, schedule and steps")]
-    ours = [("train_ascend.py", "WEIGHTS=DIR before launch.sh, what `mindport convert` writes; its --tokens, LR and the "
-             "rest at its head")]  # fmt: skip
+    ours = [("train_ascend.py", "WEIGHTS=DIR before launch.sh, what `mindport convert` writes; its --tokens, LR and "
+             "the rest at its head")]  # fmt: skip
     return (*rows, *(ours if "train_ascend.py" in files else []))
 
 
