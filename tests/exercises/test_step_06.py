@@ -13,7 +13,7 @@ from mindport.parallel.plan.rules import legal
 from tests.parallel.plan.models import job
 
 RIGHT = {
-    "06.bubble": [27.3, "27", 100 * 3 / 11],
+    "06.bubble": [29.4, "29", 100 * 5 / 17],
     "06.heads": [[1, 3], {3, 1}, "1 and 3", (1, 3)],
     "06.batch": [256, "256"],
     "06.zero": [38.5, "38.5"],
@@ -21,7 +21,7 @@ RIGHT = {
     "06.reduces": [4, "4"],
 }
 WRONG = {
-    "06.bubble": [37.5, 0.273, 16, "a third"],
+    "06.bubble": [41.7, 0.294, 17.2, 27.3, "a third"],
     "06.heads": [[1, 3, 9], [3], "2", 3, []],
     "06.batch": [64, 32, 512, 2048, "many"],
     "06.zero": [112, 26.25, 14, 38.5e9, "40 GB"],
@@ -44,7 +44,8 @@ def test_an_answer_is_judged(tmp_path, name, answer, state):
 
 
 def test_the_solutions_are_what_the_planner_says():
-    assert step_06.EXERCISES["06.bubble"].check(100 * bubble(4, 8)) and schedule(4, 8, 2).idle == pytest.approx(3 / 19)
+    assert step_06.EXERCISES["06.bubble"].check(100 * bubble(6, 12))
+    assert schedule(6, 12, 2).idle == pytest.approx(5 / 29)
     assert step_06.EXERCISES["06.zero"].check(sum(zero_memory(7, 8)[1].values()))
     smol = shaped(d=576, L=30, a=9, kv=3, f=1536, v=49152)
     it = job(devices=1)

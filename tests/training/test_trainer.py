@@ -315,8 +315,14 @@ def test_the_commands_answer_in_json(path, tmp_path, capfd):
 
 def test_a_report_of_a_signal_is_told_apart(whole):
     interrupted = dataclasses.replace(whole[0], signal=signal.SIGINT)
-    assert interrupted.exit_code == 130 and not interrupted.ok
+    assert interrupted.exit_code == 130 and not interrupted.ok and "after step 8 of 8; go on" in interrupted.headline()
+    early = dataclasses.replace(interrupted, step=0, curve=())
+    assert "before its first step, nothing was saved; begin: mindport train" in early.headline()
     assert dataclasses.replace(whole[0], finite=False).exit_code == 1
     assert not dataclasses.replace(whole[0], curve=()).ok
+    for mfu, words in ((0.4, "40%"), (2.05, "205%; no peak, then")):
+        told = dataclasses.replace(whole[0], pace=dataclasses.replace(whole[0].pace, mfu=mfu))
+        (share,) = [value for name, value in told.tables()[0].rows if "(MFU)" in name]
+        assert share.startswith(words) and ("busy" in share) == (mfu > 1)
     still = dataclasses.replace(whole[0], skipped=len(whole[0].curve))
     assert not still.ok and "none of which moved the weights" in still.headline()

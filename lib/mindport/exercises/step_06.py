@@ -21,15 +21,15 @@ def _near(answer: float, right: float, share: float = 0.01) -> bool:
 
 EXERCISES = {
     "06.bubble": Exercise(
-        question="A pipeline has 4 stages and takes 8 micro-batches a step. Which share of the step does a stage wait, "
-        "in per cent?",
-        check=lambda answer: _near(answer, 100 * 3 / 11, 0.02),
+        question="A pipeline has 6 stages and takes 12 micro-batches a step. Which share of the step does a stage "
+        "wait, in per cent?",
+        check=lambda answer: _near(answer, 100 * 5 / 17, 0.02),
         hints=(
-            "The last stage begins after 3 others, and the first one ends after 3 others.",
-            "A step lasts 8 + 3 slots, and a stage works in 8 of them.",
+            "The last stage begins after 5 others, and the first one ends after 5 others.",
+            "A step lasts 12 + 5 slots, and a stage works in 12 of them.",
         ),
-        solution="(p − 1) / (m + p − 1) = 3/11 = 27 %. Beside the work itself it is (p − 1) / m = 3/8 = 37.5 %: two "
-        "definitions that articles mix up. With two chunks of layers a stage it is 3/19 = 16 %.",
+        solution="(p − 1) / (m + p − 1) = 5/17 = 29 %. Beside the work itself it is (p − 1) / m = 5/12 = 42 %: two "
+        "definitions that articles mix up. With two chunks of layers a stage it is 5/29 = 17 %.",
         expects="a number, per cent",
     ),
     "06.heads": Exercise(
@@ -50,7 +50,7 @@ EXERCISES = {
         check=lambda answer: float(answer) == 256,
         hints=(
             "Cards of one replica see the same samples.",
-            "Only three of the five numbers count.",
+            "Only three of the six numbers count.",
         ),
         solution="8 · 2 · 16 = 256: replicas × samples × micro-batches. Tensor and pipeline parallelism split the "
         "model, not the batch. Whoever doubles dp and leaves the rest has doubled the batch, and needs another rate.",

@@ -88,7 +88,7 @@ class VariablesReport(Result):
 
     def tables(self) -> tuple[Table, ...]:
         rows = [(v.name, v.verdict, v.layer, len(self.found[v.name]), v.does, v.default, v.source)
-                for v in self.variables]  # fmt: skip
+                for v in sorted(self.variables, key=lambda v: v.verdict != "does not exist")]  # fmt: skip
         columns = ("variable", "verdict", "layer", "files", "what it does", "default", "source")
         return (Table("Environment variables", columns, rows),)
 

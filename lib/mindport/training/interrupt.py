@@ -24,7 +24,7 @@ class Wish:
 
 
 def _say(number: signal.Signals) -> None:
-    print(f"{number.name}: this step is finished and a checkpoint written; again to end at once", file=sys.stderr,
+    print(f"{number.name}: the run ends after this step, with a checkpoint; again to end at once", file=sys.stderr,
           flush=True)  # fmt: skip
 
 

@@ -106,6 +106,8 @@ class TrainReport(Result):
             course = f"held-out perplexity {before} → {after}; {course}"
         if self.fatal:
             return f"{self.fatal.name} at step {self.fatal.step}; {self._last_good()}"
+        if self.signal and not self.step:
+            return f"{self.signal.name} ended the run before its first step, nothing was saved; begin: {self.command}"
         if self.signal:
             return f"{self.signal.name} ended the run after step {self.step} of {self.steps}; go on: {self.command}"
         early = f" ({self.ended})" if self.ended else ""
@@ -145,7 +147,7 @@ class TrainReport(Result):
             ("device, mode", f"{self.device}, {self.mode}"),
             ("resumed after step", self.resumed),
             ("tokens a second", pace and pace.tokens_per_second and round(pace.tokens_per_second)),
-            ("share of the machine's peak (MFU)", pace and pace.mfu and f"{pace.mfu:.0%}"),
+            ("share of the machine's peak (MFU)", pace and pace.mfu and _share(pace.mfu)),
             ("peak memory", pace and f"{pace.peak / 1e3:.2f} GB"),
             ("graphs compiled", self.compiled and f"{self.compiled}, in steps that took {self.compile_seconds:.1f} s"),
             ("steps that moved nothing", self.skipped or None),
@@ -159,6 +161,12 @@ class TrainReport(Result):
     def _last_good(self) -> str:
         good = f"the last checkpoint is {self.checkpoints[-1]}" if self.checkpoints else "there is no checkpoint yet"
         return f"the weights of then were not saved, {good}"
+
+
+def _share(mfu: float) -> str:
+    """MFU in words: a peak that a busy machine showed is none."""
+    busy = "" if mfu <= 1 else "; no peak, then: the machine was busy when it was measured"
+    return f"{mfu:.0%}{busy}"
 
 
 def thinned(curve: Sequence[Point], rows: int = ROWS) -> list[Point]:

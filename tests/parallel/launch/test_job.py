@@ -141,9 +141,10 @@ def test_what_cannot_be_launched_is_refused_before_anything_is_written(tmp_path)
     ("fork", "device", "forked"), [(True, "CPU", True), (True, "Ascend", False), (False, "CPU", False)]
 )
 def test_a_call_answers_with_what_each_rank_returned(tmp_path, fork, device, forked):
-    arguments = {"dp": 2.5, "words": ["a", "é"]}
+    arguments, said = {"dp": 2.5, "words": ["a", "é"]}, []
     answers = call("tests.parallel.launch.jobs:echo", arguments, workers=2, log_dir=tmp_path / "logs", fork=fork,
-                   environ={**ENVIRON, "STAND_IN_DEVICE": device}, say=lambda line: None)  # fmt: skip
+                   environ={**ENVIRON, "STAND_IN_DEVICE": device}, say=said.append)  # fmt: skip
+    assert said[0] == f"2 ranks, logs in {tmp_path / 'logs'}"
     assert [(answer["rank"], answer["got"], answer["forked"]) for answer in answers] == [
         (rank, arguments, forked) for rank in (0, 1)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,30 @@ def test_the_checklist_has_the_job_s_numbers(folder):
     assert "-n 8 ./bin/all_reduce_test" in text and "fewer than 8 workers" in text
 
 
+def test_the_checklist_runs_only_what_was_written(folder, tmp_path):
+    row = "TRAIN=ours WEIGHTS=DIR ./launch.sh"
+    assert f"`{row} HOST ADDRESS`" in (folder / "checklist.md").read_text()
+    for layout in (Layout(dp=2, cp=2), Layout(dp=4, zero=3)):  # theirs alone, ours alone: there is no other to take
+        write_route(planned(layout), tmp_path / str(layout))
+        assert "TRAIN=" not in "".join(path.read_text() for path in (tmp_path / str(layout)).glob("*[dh]"))
+
+
+def test_a_layout_that_fits_by_a_hair_says_so(tmp_path):
+    found = planned()
+    assert all(end.fits for end in found.ends)
+    write_route(found, tmp_path / "roomy")
+    over = replace(found.ends[0], constant="margin", value=0.15, fits=False)
+    write_route(replace(found, ends=(*found.ends, over)), tmp_path / "tight")
+    said = "no longer fits with margin 0.15,"
+    assert said in (tmp_path / "tight" / "checklist.md").read_text()
+    assert "no longer fits" not in (tmp_path / "roomy" / "checklist.md").read_text()
+
+
+def test_what_is_to_be_filled_in_says_with_what(folder):
+    text = (folder / "checklist.md").read_text()
+    assert "`mindport convert DIR OUT --to mindformers-llama`" in text and "input_ids of 513 tokens" in text
+
+
 def test_one_host_needs_no_network(folder, tmp_path):
     report = write_route(planned(Layout(dp=4, micro_batches=2)), tmp_path / "run")
     text = (tmp_path / "run" / "checklist.md").read_text()
@@ -146,6 +171,7 @@ def test_what_cannot_be_written_is_named(tmp_path):
         ring.to_fill
     )
     assert "context parallelism" in ring.missing["train_ascend.py"] and "train.yaml" in ring.files
+    assert ring.headline().count("dp2,tp1,pp1,cp2") == 1 and "·" not in ring.headline()
     assert "not written" in ring.text() and [p.state for p in ring.properties()] == ["not verified"]
 
 

@@ -32,7 +32,7 @@ def ascend_script(
     """
     layout.check(config, seq)
     if missing := unsupported(layout, dtype):
-        raise UsageError("our model cannot be laid out like that", got=layout, expected=missing)
+        raise UsageError("MindPort's own model has no such layout", got=layout, expected=missing)
     text = TEMPLATE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
@@ -47,7 +47,7 @@ def unsupported(layout: Layout, dtype: str = "float32") -> str:
         return "no context parallelism: its attention reads whole sequences"
     if layout.interleave > 1:
         return "no interleaved pipeline: a stage has one chunk of layers"
-    return "recomputation of whole layers, or none" if layout.recompute == "selective" else ""
+    return "recompute-full, or none: it computes whole layers again" if layout.recompute == "selective" else ""
 
 
 def _values(config: ModelConfig, layout: Layout, batch: int, seq: int, dtype: str) -> str:

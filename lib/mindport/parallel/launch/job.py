@@ -118,7 +118,8 @@ def run(job: Job) -> LaunchReport:
     job = replace(job, folder=claim(job.folder or Path(tempfile.mkdtemp(prefix="mindport-launch-"))))
     write_json(job.folder / records.JOB, job.order())
     (job.folder / records.FOLDER).mkdir(exist_ok=True)
-    job.say(f"{job.what}: {job.workers} ranks, logs in {job.folder}")
+    script = "" if isinstance(job.arguments, Mapping) else f"{job.what}: "  # whose function it is, users need not know
+    job.say(f"{script}{job.workers} ranks, logs in {job.folder}")
     return _report(job)
 
 

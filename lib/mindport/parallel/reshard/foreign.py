@@ -52,8 +52,11 @@ def open_foreign(
     """
     folders = {int(found[1]): folder for folder in path.iterdir() if (found := FOLDER.fullmatch(folder.name))}
     if not folders:
-        raise FileError("neither a MindPort directory nor folders rank_0 …", where=path,
-                        do="name what `mindport convert`, a training or `mindport reshard` wrote")  # fmt: skip
+        raise FileError(
+            "neither a MindPort directory nor folders rank_0 …",
+            where=path,
+            do="name what `mindport convert` or `mindport reshard` wrote, or RUN/checkpoints/step-…",
+        )
     if layout is None or model is None:
         raise UsageError("rank folders of a training do not say their layout and their model", where=path,
                          do="say --from and --model: the layout, and a directory with the config.json")  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from mindport.errors import ConfigError, MindPortError, UsageError
 from mindport.files import atomic_directory, check_replaceable, sweep
+from mindport.mindformers.layout import Layout
 from mindport.parallel.ascend import ascend_script, strategies_table
 from mindport.parallel.plan import ESTIMATED, Candidate, Plan
 from mindport.parallel.route import scripts
@@ -21,7 +22,7 @@ SAYS = {
     "train.yaml": "MindSpore Transformers' settings",
     "train_mindformers.py": "trains by them",
     "train_ascend.py": "MindPort's own model under the same layout",
-    "launch.sh": "msrun on one host",
+    "launch.sh": "msrun, to be started on each host",
     "dryrun.sh": "compiles, and counts memory, without the cluster",
     "environment.sh": "variables that exist, each with its reason",
     "checklist.md": "out of memory, hanging, slow: what to look at, in order",
@@ -113,7 +114,7 @@ def write_route(
         for name, text in texts.items():
             (aside / name).write_text(text, encoding="utf-8")
             (aside / name).chmod(0o755 if name.endswith(".sh") else 0o644)
-    filled = fill_in(weights is not None, texts, full)
+    filled = fill_in(job, weights is not None, texts, full)
     return Route(directory, plan, full, tuple(texts), missing, filled)
 
 
@@ -130,12 +131,14 @@ def _texts(plan: Plan, best: Candidate, weights: Path | None) -> tuple[dict[str,
         texts["train_ascend.py"] = ascend_script(job.model, best.layout, best.batch, job.seq, job.dtype)
     except (ConfigError, UsageError) as error:
         missing["train_ascend.py"] = _reason(error)
-    filled = fill_in(weights is not None, texts, scripts.hosts_of(job))
+    filled = fill_in(job, weights is not None, texts, scripts.hosts_of(job))
     texts |= {"launch.sh": scripts.launch(job, best, texts), "dryrun.sh": scripts.dryrun(job, best, texts),
               "environment.sh": scripts.environment(job, best),
-              "checklist.md": checklist(job, best, filled)}  # fmt: skip
+              "checklist.md": checklist(plan, best, filled, tuple(texts))}  # fmt: skip
     return texts, missing
 
 
 def _reason(error: MindPortError) -> str:
-    return " · ".join(str(part) for part in (error.what, error.got, error.expected) if part is not None)
+    """Why, in one line; the layout itself stands before it."""
+    got = None if isinstance(error.got, Layout) else error.got
+    return ": ".join(str(part) for part in (error.what, got, error.expected) if part is not None)

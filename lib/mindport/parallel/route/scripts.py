@@ -24,10 +24,13 @@ def launch(job: Job, best: Candidate, files: Container[str]) -> str:
     arguments = 'host=${1:-0} address=${2:-127.0.0.1}' if hosts == 1 else (
         'host=${1:?the number of this host, from 0} address=${2:?the address of host 0}'
     )  # fmt: skip
+    usage = "#\n# On the host: ./launch.sh\n" if hosts == 1 else (
+        f"#\n# On each of the {hosts} hosts, all within {TIMEOUT} seconds: ./launch.sh HOST ADDRESS [PORT]\n"
+        "# HOST counts from 0, ADDRESS is that of host 0, where the scheduler runs.\n"
+    )  # fmt: skip
     return (
         _head(best)
-        + f"#\n# On each of the {hosts} host(s), all within {TIMEOUT} seconds: ./launch.sh HOST ADDRESS [PORT]\n"
-        + "# HOST counts from 0, ADDRESS is that of host 0, where the scheduler runs.\n"
+        + usage
         + _training(files)
         + f"{arguments} port=${{3:-{PORT}}}\n"
         + f"exec msrun --worker_num={job.devices} --local_worker_num={job.devices // hosts} \\\n"
@@ -94,4 +97,4 @@ def _training(files: Container[str]) -> str:
     if "train_ascend.py" not in files:
         return start + theirs
     choice = f"if [[ ${{TRAIN:-}} == ours ]]; then {ours.strip()}; fi\n"
-    return f"# TRAIN=ours takes MindPort's own model.\n{start}{theirs}{choice}"
+    return f"# With TRAIN=ours WEIGHTS=DIR in the environment it takes MindPort's own model.\n{start}{theirs}{choice}"

@@ -43,7 +43,7 @@ def train_yaml(job: Job, best: Candidate, weights: Path | None) -> str:
         UsageError: no YAML says the layout.
         FileError: not such a directory.
     """
-    target, directory = (_target(job.model), Path(WEIGHTS)) if weights is None else _converted(job.model, weights)
+    target, directory = (target_of(job.model), Path(WEIGHTS)) if weights is None else _converted(job.model, weights)
     recipe = Recipe(seq_length=job.seq, batch_size=best.batch)
     sections = content(directory, job.model, target, best.layout, recipe)
     _set(sections, job)
@@ -61,7 +61,7 @@ def _left(weights: Path | None) -> list[str]:
     return [f"To fill in: {place}" for place in places]
 
 
-def _target(model: ModelConfig) -> Target:
+def target_of(model: ModelConfig) -> Target:
     """What `convert` has to make for the YAML: the newer network where there is one that trains."""
     name = "mindformers-mcore" if model.model_type in TRAINED else "mindformers-llama"
     if model.position != "rope":  # GPT-2 and its like
@@ -76,7 +76,7 @@ def _converted(model: ModelConfig, weights: Path) -> tuple[Target, Path]:
     target = target_for(manifest.target)
     if target == MINDSPORE:
         raise FileError("these weights carry our own names, not MindSpore Transformers'", where=weights,
-                        do=f"mindport convert DIR OUT --to {_target(model).name}, then --weights OUT")  # fmt: skip
+                        do=f"mindport convert DIR OUT --to {target_of(model).name}, then --weights OUT")  # fmt: skip
     if shapes(manifest.model) != shapes(model):
         raise ConfigError("the weights are another model's than the plan's", where=weights,
                           got=manifest.model.model_type, expected=f"the shapes of this {model.model_type}",
