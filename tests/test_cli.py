@@ -351,3 +351,19 @@ def test_sigterm_ends_what_was_started(says, capfd):
     out, err = capfd.readouterr()
     assert not started and out == "" and err == "terminated\n"
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_what_follows_the_script_of_a_launch_is_its_own(capsys):
+    for words, as_json in (
+        (["launch", "--workers", "1", "no script", "--json"], False),
+        (["launch", "--workers", "1", "no.py", "--json"], False),
+        (["launch", "--workers=1", "--preflight", "--json", "no script"], True),
+        (["launch", "--json", "--workers", "0", "no.py"], True),
+    ):
+        cli.main(words)
+        assert capsys.readouterr().out.startswith("{") == as_json, words
+
+
+def test_the_validation_of_the_planner_writes_no_run(tmp_path, capsys):
+    assert cli.main(["plan", "--validate", "--out", str(tmp_path / "run")]) == 2
+    assert "--validate and --out" in capsys.readouterr().err and not list(tmp_path.iterdir())

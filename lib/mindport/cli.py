@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import errno
 import io
-import itertools
 import json
 import os
 import signal
@@ -76,11 +75,21 @@ def _attempt(words: Sequence[str], as_json: bool) -> int:
 def _answers_json(words: Sequence[str]) -> bool:
     """Whether stdout is for JSON; `bench --json FILE` has the file for it, and tells the rest in words."""
     if words[:1] == ["launch"]:  # what follows the script is its own
-        words = list(itertools.takewhile(lambda word: not word.endswith(".py"), words))
+        words = _before_script(words)
     if "--json" not in words:
         return False
     after = words[words.index("--json") + 1 :]
     return not (words[0] == "bench" and after and not after[0].startswith("-"))
+
+
+def _before_script(words: Sequence[str]) -> list[str]:
+    """The words of `launch` up to its script, whatever this is called."""
+    named = [(names, options) for names, options in COMMANDS["launch"].arguments if names[0].startswith("-")]
+    with_value = {name for names, options in named if options.get("action") != "store_true" for name in names}
+    end = 1
+    while end < len(words) and words[end].startswith("-"):
+        end += 1 + (words[end] in with_value)
+    return list(words[:end])
 
 
 def _result(words: Sequence[str]) -> Result:

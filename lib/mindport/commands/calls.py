@@ -148,6 +148,9 @@ def plan(options: argparse.Namespace) -> Result:
 
     if options.validate == (options.path is not None):
         raise UsageError("name a model, or ask for the validation", do="mindport plan PATH, or plan --validate")
+    if options.validate and options.out is not None:
+        raise UsageError("the validation has no layout to write files for", got="--validate and --out",
+                         do="leave one of them out")  # fmt: skip
     if options.out is None and (options.weights is not None or options.overwrite):
         raise UsageError("--weights and --overwrite are for the files of --out", do="add --out DIR")
     if options.validate:

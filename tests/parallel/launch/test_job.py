@@ -63,7 +63,8 @@ def test_the_rank_that_fails_first_is_blamed_and_its_traceback_shown_once(start,
 
 @pytest.mark.parametrize(
     ("how", "state"),
-    [("sys.exit(3)", "exit code 3"), ("sys.exit('words')", "exit code 1"), ("os._exit(4)", "exit code 4"),
+    [("sys.exit(3)", "exit code 3"), ("sys.exit(-1)", "exit code 255"),
+     ("sys.exit('words')", "exit code 1"), ("os._exit(4)", "exit code 4"),
      ("os.kill(os.getpid(), 9)", "signal 9 (Killed): by the kernel for want of memory"),
      ("import atexit; atexit.register(os.abort); sys.exit()", "signal 6 (Aborted), after its script had ended well"),
      ("os.kill(os.getppid(), 9)", "killed, with the process that waited for it")],
@@ -212,3 +213,20 @@ def _until(holds, seconds: float = 30) -> None:
 
 def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
+
+
+def test_a_crash_is_shown_where_it_was(start):
+    report = start("def inner():\n    import ctypes; ctypes.string_at(0)\nprint('works')\ninner()\n", workers=1)
+    assert report.ranks[0].state.startswith("signal 11") and report.ranks[0].last == "works"
+    assert "Segmentation fault" in report.evidence() and "in inner" in report.evidence()
+    assert "worker.py" not in report.evidence() and "runpy" not in report.evidence()
+
+
+def test_what_is_no_python_is_told_by_its_error(start):
+    report = start("def f(:\n", workers=1)
+    assert "SyntaxError: invalid syntax" in report.headline() and "job.py, line 3" in report.headline()
+    assert "def f(:" in report.evidence() and "worker.py" not in report.evidence()
+
+
+def test_a_script_may_close_its_streams(start):
+    assert start("sys.stdout.close(); sys.stderr.close(); [os.close(n) for n in range(3)]\n", workers=1).ok

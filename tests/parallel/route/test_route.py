@@ -190,6 +190,9 @@ def test_refusals_write_nothing(tmp_path):
         assert not out.exists()
     with pytest.raises(UsageError, match="nothing fits"):
         write_route(planned(settings={"memory": 1e-3}), out)
+    with pytest.raises(UsageError, match="nothing can train"):  # launch.sh would start a file that is not there
+        write_route(planned(Layout(dp=2, cp=2), model="gpt"), out)
+    assert not out.exists()
     out.mkdir()
     (out / "mine").write_text("x")
     with pytest.raises(FileError):
@@ -197,6 +200,11 @@ def test_refusals_write_nothing(tmp_path):
     with pytest.raises(FileError, match="earlier result"):
         write_route(planned(), out, overwrite=True)
     assert [path.name for path in out.iterdir()] == ["mine"]
+    write_route(planned(), tmp_path / "ran")
+    (tmp_path / "ran" / "logs").mkdir()  # where launch.sh leaves them
+    with pytest.raises(FileError, match="not of the plan") as refused:
+        write_route(planned(), tmp_path / "ran", overwrite=True)
+    assert refused.value.got == "logs" and (tmp_path / "ran" / "logs").is_dir()
 
 
 def test_the_command_line(tmp_path, capsys):

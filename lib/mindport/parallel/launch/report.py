@@ -23,7 +23,7 @@ class RankEnd:
         last: the last line that it printed.
         error: name and message of what it raised.
         traceback: of that.
-        stack: where it was when the launcher ended it for taking too long.
+        stack: where it was when it crashed, or when the launcher ended it for taking too long.
     """
 
     rank: int
@@ -82,7 +82,8 @@ class LaunchReport(Result):
         if self.first is not None and self.ranks[self.first].traceback:
             shown = f"rank {self.first}:\n{self.ranks[self.first].traceback.rstrip()}"
         elif self.first is not None:
-            shown = f"rank {self.first}, its last line: {self.ranks[self.first].last or 'none'}"
+            failed = self.ranks[self.first]
+            shown = f"rank {self.first}, its last line: {failed.last or 'none'}\n{failed.stack}".rstrip()
         else:
             shown = "\n\n".join(f"rank {rank.rank} was at:\n{rank.stack.rstrip()}" for rank in self.ranks if rank.stack)
         return "\n".join(filter(None, (shown, *self.hints)))

@@ -12,6 +12,7 @@ import sys
 if __name__ == "__main__" and sys.path and sys.path[0] == __file__.rpartition("/")[0]:
     del sys.path[0]  # this folder, whose files would hide packages of the same names
 
+import contextlib
 import faulthandler
 import importlib
 import json
@@ -124,7 +125,7 @@ def _be_rank(folder: Path, rank: int, keeper: int) -> NoReturn:
     """Run the job's script, or call its function, and write down what came of it."""
     stack = open(records.stack_path(folder, rank), "w", encoding="utf-8")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
-    faulthandler.enable()
+    faulthandler.enable(stack, all_threads=False)  # a crash as well, for the report
     signal.signal(signal.SIGINT, signal.default_int_handler)
     records.write(folder, rank, records.Started(os.getpid(), keeper, time.time()))
     job = read_json(folder / records.JOB)
@@ -136,7 +137,7 @@ def _be_rank(folder: Path, rank: int, keeper: int) -> NoReturn:
         records.write(folder, rank, said)
         if said.code and not isinstance(error, SystemExit):
             sys.excepthook(type(error), error, _script_part(error))  # MindSpore's tells the cluster
-        elif isinstance(error, SystemExit) and isinstance(error.code, str):
+        elif said.code and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
     else:
         records.write(folder, rank, said)
@@ -162,11 +163,13 @@ def _call(job: dict[str, Any]) -> Any:
 def _failure(error: BaseException) -> records.Said:
     code = 1
     if isinstance(error, SystemExit):
-        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        code = error.code & 0xFF if isinstance(error.code, int) else int(error.code is not None)
         if not code:
             return _said(0)
     lines = traceback.format_exception(type(error), error, _script_part(error))
     message = "\n".join(traceback.format_exception_only(type(error), error)).strip()
+    if isinstance(error, SyntaxError):
+        message = f"{type(error).__name__}: {error}"  # as the first line, which otherwise is the place
     refusal = None
     if isinstance(error, MindPortError):
         parts = {part: getattr(error, part) for part in ("what", "where", "got", "expected", "do")}
@@ -176,19 +179,23 @@ def _failure(error: BaseException) -> records.Said:
 
 
 def _script_part(error: BaseException) -> TracebackType | None:
-    """The traceback without the frames of this file and of the modules that run a script."""
+    """The traceback without the frames of this file and of the modules that run a script; None where it has no more."""
     part = error.__traceback__
     while part is not None and part.tb_frame.f_code.co_filename in OWN:
         part = part.tb_next
-    return part or error.__traceback__
+    return part
 
 
 def _said(code: int, **more: Any) -> records.Said:
     """A record of this moment; what is printed of a failure comes after, and is shown once, in the report."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    written = 0
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # a script may have closed or replaced them
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        written = os.fstat(1).st_size
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return records.Said(code, time.time(), os.fstat(1).st_size, peak, **more)
+    return records.Said(code, time.time(), written, peak, **more)
 
 
 if __name__ == "__main__":

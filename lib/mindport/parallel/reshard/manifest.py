@@ -11,7 +11,7 @@ import mindport
 from mindport.errors import FileError, MindPortError
 from mindport.files import read_json, sha256, write_json
 from mindport.mindformers import parse_layout
-from mindport.parallel.reshard.places import Entry, Place
+from mindport.parallel.reshard.places import MOST, Entry, Place
 from mindport.weights.dtypes import BITS
 
 NAME, FORMAT = "mindport-reshard.json", 1
@@ -62,9 +62,10 @@ def read(directory: Path) -> Manifest:
                         got=value.get("format") if isinstance(value, dict) else type(value).__name__,
                         do="reshard from the source again")  # fmt: skip
     try:
-        arrays = [(_entry(name, item), _place(item["place"])) for name, item in value["arrays"].items()]
+        layout = parse_layout(value["layout"])
+        arrays = [(_entry(name, item), _place(name, item, layout.pp)) for name, item in value["arrays"].items()]
         manifest = Manifest(
-            str(parse_layout(value["layout"])), value["source"], {int(k): str(v) for k, v in value["ranks"].items()},
+            str(layout), value["source"], {int(k): str(v) for k, v in value["ranks"].items()},
             value["files"], {entry.name: entry for entry, _ in arrays}, {entry.name: at for entry, at in arrays},
         )  # fmt: skip
         known = {name: (str(file["sha256"]), int(file["bytes"])) for name, file in manifest.files.items()}
@@ -94,11 +95,17 @@ def _check_files(directory: Path, known: dict[str, tuple[str, int]]) -> None:
 def _entry(name: str, item: dict[str, Any]) -> Entry:
     fields = {key: item[key] for key in ("dtype", "axis", "home", "kind", "vocabulary")}
     shape = tuple(int(size) for size in item["shape"])
-    if fields["dtype"] not in BITS or fields["kind"] not in ("weight", "mean", "other"):
-        raise ValueError(f"{name}: {fields}")
+    known = fields["dtype"] in BITS and fields["kind"] in ("weight", "mean", "other")
+    if not known or min(shape, default=0) < 0 or fields["axis"] not in (None, *range(len(shape))):
+        raise ValueError(f"{name}: {shape}, {fields}")
     return Entry(name=name, shape=shape, **fields)
 
 
-def _place(item: dict[str, Any]) -> Place:
-    axis, shards = item["axis"], int(item["shards"])
-    return Place(None if axis is None else int(axis), tuple(int(stage) for stage in item["stages"]), shards)
+def _place(name: str, item: dict[str, Any], pp: int) -> Place:
+    at = Place(item["place"]["axis"], tuple(item["place"]["stages"]), item["place"]["shards"])
+    axes = range(len(item["shape"]))
+    if at.axis not in (None, *axes) or not set(at.stages) <= set(range(pp)) or at.shards not in range(1, MOST + 1):
+        raise ValueError(f"{name}: {at}")
+    if not at.stages or (at.shards > 1 and not axes):
+        raise ValueError(f"{name}: {at}")
+    return at

@@ -21,6 +21,7 @@ from mindport.weights.writers import nbytes
 Home = int | Literal["first", "last", "ends", "all"]  # a layer, or the stages that need the array
 Kind = Literal["weight", "mean", "other"]
 THRESHOLD = 64  # KB; MindSpore's own `parallel_optimizer_threshold`
+MOST = 1 << 14  # ranks, each of which gets a folder; beyond that somebody has mistyped
 
 
 @dataclass(frozen=True, slots=True)

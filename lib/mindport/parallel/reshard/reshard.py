@@ -25,7 +25,7 @@ from mindport.parallel.reshard import manifest as resharded
 from mindport.parallel.reshard.entries import is_whole
 from mindport.parallel.reshard.finish import finish_ranks, finish_whole
 from mindport.parallel.reshard.foreign import open_foreign
-from mindport.parallel.reshard.places import THRESHOLD, Place, grid, place
+from mindport.parallel.reshard.places import MOST, THRESHOLD, Place, grid, place
 from mindport.parallel.reshard.report import Resharded, parts_of, rows_of
 from mindport.parallel.reshard.side import MindSporeSide
 from mindport.parallel.reshard.sink import Sink, rank_layouts, whole_layout
@@ -247,6 +247,9 @@ def _layout(text: str | Layout) -> Layout:
     if layout.interleave > 1:
         raise UsageError("an interleaved pipeline's stages have layers from several places; they are not resharded",
                          got=layout, expected="one chunk of layers a stage", do="leave v out")  # fmt: skip
+    if (ranks := grid(layout).ranks) > MOST:
+        raise UsageError("each rank gets a folder, and these are too many", got=f"{layout}: {ranks:,} ranks",
+                         expected=f"at most {MOST:,}")  # fmt: skip
     return layout
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mindport.errors import ConfigError, MindPortError, UsageError
+from mindport.errors import ConfigError, FileError, MindPortError, UsageError, some
 from mindport.files import atomic_directory, check_replaceable, sweep
 from mindport.mindformers.layout import Layout
 from mindport.parallel.ascend import ascend_script, strategies_table
@@ -95,7 +95,7 @@ def write_route(
         overwrite: replace an earlier folder of this kind.
 
     Raises:
-        UsageError: nothing fits, or the cards do not fill so many hosts.
+        UsageError: nothing fits, nothing can train under the layout, or the cards do not fill so many hosts.
         FileError: the folder is there already, or `weights` is no such directory.
         ConfigError: the weights are another model's.
     """
@@ -109,6 +109,7 @@ def write_route(
     texts, missing = _texts(plan, best, None if weights is None else Path(weights))
     if overwrite:
         check_replaceable(directory, MARK)
+        _check_alone(directory)
     sweep(directory)
     with atomic_directory(directory, overwrite=overwrite) as aside:
         for name, text in texts.items():
@@ -116,6 +117,17 @@ def write_route(
             (aside / name).chmod(0o755 if name.endswith(".sh") else 0o644)
     filled = fill_in(job, weights is not None, texts, full)
     return Route(directory, plan, full, tuple(texts), missing, filled)
+
+
+def _check_alone(directory: Path) -> None:
+    """Refuse to replace what a run has left beside our files, such as its logs and checkpoints.
+
+    Raises:
+        FileError: something else lies there.
+    """
+    if directory.is_dir() and (others := sorted({path.name for path in directory.iterdir()} - SAYS.keys())):
+        raise FileError("overwriting would remove what is not of the plan", where=directory, got=some(others),
+                        do="name another directory, or move these away")  # fmt: skip
 
 
 def _texts(plan: Plan, best: Candidate, weights: Path | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -131,6 +143,9 @@ def _texts(plan: Plan, best: Candidate, weights: Path | None) -> tuple[dict[str,
         texts["train_ascend.py"] = ascend_script(job.model, best.layout, best.batch, job.seq, job.dtype)
     except (ConfigError, UsageError) as error:
         missing["train_ascend.py"] = _reason(error)
+    if not texts:
+        raise UsageError("nothing can train under this layout", where=best.layout, got="; ".join(missing.values()),
+                         do="name another --layout or --dtype; the reasons say which")  # fmt: skip
     filled = fill_in(job, weights is not None, texts, scripts.hosts_of(job))
     texts |= {"launch.sh": scripts.launch(job, best, texts), "dryrun.sh": scripts.dryrun(job, best, texts),
               "environment.sh": scripts.environment(job, best),
