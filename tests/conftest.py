@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -25,6 +26,23 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of some hundred proce
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A run of the notebooks that begins last would be waited for."""
     items.sort(key=lambda item: item.get_closest_marker("notebooks") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Modules and test items are there to stay: no garbage is looked for while they come."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_stays_is_no_garbage() -> None:
+    """MindSpore looks for garbage before it compiles a graph: half a second, among a million objects that stay."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 def command(*words: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-m", "mindport", *words], capture_output=True, text=True, timeout=120, **options
+        [sys.executable, "-m", "mindport", *words], capture_output=True, text=True, timeout=300, **options
     )
 
 
@@ -180,7 +180,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     code += "sys.exit(cli.main(['doctor']))"
     pipe = f'{{ "{sys.executable}" -c "$CODE"; echo $? >&2; }} | head -c 1'
     environment = os.environ | {"CODE": code, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=60)
+    done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=300)
     assert done.stderr == "141\n"
 
 
@@ -188,7 +188,7 @@ def shell(line: str, *words: str, **variables: str) -> subprocess.CompletedProce
     """A line of bash in which "$@" is the command line."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONIO", "PYTHONUNB"))}
     return subprocess.run(["bash", "-c", line, "bash", sys.executable, "-m", "mindport", *words],
-                          capture_output=True, text=True, timeout=60, env=environment | variables)  # fmt: skip
+                          capture_output=True, text=True, timeout=300, env=environment | variables)  # fmt: skip
 
 
 TINY = str(ROOT / "data/models/tiny-llama")
@@ -296,7 +296,7 @@ def test_doctor_needs_nothing_that_is_not_in_the_standard_library(tmp_path):
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'lib')!r}); "
          "from mindport.cli import main; sys.exit(main(['doctor', '--quick', '--json']))"],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
     answer = json.loads(done.stdout)

@@ -113,7 +113,7 @@ def test_it_ends_with_the_process_that_asked(environ):
             "n.start('followed', ['nothing'], ['followed'], environ=dict(os.environ)).wait(); "
             "print(*(made.process.pid for made in n._SERVERS.values()))")  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
-    for _ in range(100):
+    for _ in range(600):
         try:
             os.kill(int(done.stdout), 0)
         except ProcessLookupError:

@@ -15,7 +15,7 @@ def reported(code: str = "import mindport.model", **wishes: str) -> list[tuple[s
     """What OpenMP reports when it is loaded, in a process that runs `code` and in those that it starts."""
     environment = {k: v for k, v in os.environ.items() if k not in KEYS}
     done = subprocess.run([sys.executable, "-c", code], env={**environment, "OMP_DISPLAY_ENV": "verbose", **wishes},
-                          capture_output=True, text=True, timeout=120, check=True)  # fmt: skip
+                          capture_output=True, text=True, timeout=300, check=True)  # fmt: skip
     lines = [line.split("=", 1) for line in done.stderr.splitlines() if "=" in line]
     return [(name.split()[-1], value.strip().strip("'")) for name, value in lines]
 

@@ -10,7 +10,7 @@ import pytest
 
 from mindport.parity.steps import Mode
 from mindport.parity.trace import Trace, read_trace
-from tests.parity.models import MODELS, make
+from tests.parity.models import make
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,6 @@ def case(tmp_path_factory):
         return made[name]
 
     return get
-
-
-@pytest.fixture(params=MODELS)
-def any_case(request, case):
-    return case(request.param)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from mindport.config import Rope
 from mindport.files import sha256
 from mindport.parity import verify
 from mindport.parity.inventory import take
-from mindport.parity.rotation import lengths
 from mindport.parity.trace import read_trace, write_trace
 from mindport.results import plain
 from mindport.weights import convert
@@ -75,16 +74,6 @@ def test_a_row_of_the_embedding_that_no_token_uses(case, tmp_path):
     assert found.first_divergence is None and found.logits.ok
     assert not found.ok and found.inventory.tensors == ("embed.weight",)
     assert "embed.weight" in found.headline()
-
-
-def test_far_rotary_positions_are_compared(case):
-    """On both sides of the original context and of the context, dynamic scaling included."""
-    for name in ("llama-untied-llama3", "llama-dynamic"):
-        model = case(name)
-        found = verify(model.source, model.converted, model.trace, progress=False)
-        reach = [length for length, _ in found.inventory.rotations]
-        assert reach == list(lengths(read_manifest(model.converted).model)) and max(reach) >= 64
-        assert found.inventory.rotations_ok and "rotary angles" in found.inventory.table().text()
 
 
 def test_a_wrong_angle_far_away_is_red(case):

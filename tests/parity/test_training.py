@@ -293,7 +293,8 @@ def test_a_training_that_goes_wrong_is_the_verdict(trained, monkeypatch, tmp_pat
     monkeypatch.setattr(ours_training, "observe_training", lambda *given, say: planted(found, wrong_eps))
     report = verify(found.case.source, found.case.converted, saved, progress=False, steps=3)
     assert not report.ok and "training first goes wrong at: 3 optimizer steps" in report.headline()
-    assert verify(found.case.source, found.case.converted, saved, progress=False).ok
+    assert report.first_divergence is None and report.logits.ok and report.greedy_equal and report.inventory.ok
+    assert all(row.ok for row in report.gradients)
 
 
 def test_a_saved_trace_needs_a_training_of_as_many_steps_and_layers(trained, case, tmp_path):

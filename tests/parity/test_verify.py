@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +17,29 @@ from mindport.errors import BackendError, FileError, UsageError
 from mindport.parity import converted_for, verify
 from mindport.parity.launch import run_reference
 from mindport.parity.rotation import lengths
+from mindport.parity.verify import VerifyReport
 from mindport.weights.manifest import read_manifest
+from tests.parity.models import MODELS
 
 
-def test_a_right_model_is_right(any_case):
-    found = verify(any_case.source, any_case.converted, any_case.trace, progress=False)
+@pytest.fixture(scope="module")
+def verified(case):
+    """name → what verification says of that model, each once for all tests that look at it."""
+
+    @functools.cache
+    def get(name: str) -> VerifyReport:
+        made = case(name)
+        return verify(made.source, made.converted, made.trace, progress=False)
+
+    return get
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def found(request, verified):
+    return verified(request.param)
+
+
+def test_a_right_model_is_right(found):
     assert found.ok, found.text()
     assert found.first_divergence is None
     assert {row.state for row in found.rows} == {"pass"}
@@ -31,19 +51,25 @@ def test_a_right_model_is_right(any_case):
     assert found.compile_seconds > 0
 
 
-def test_every_family_is_held_to_its_source_field_by_field_and_far_away(any_case):
-    model = read_manifest(any_case.converted).model
-    found = verify(any_case.source, any_case.converted, any_case.trace, progress=False).inventory
-    assert found.ok, found.faults()
-    assert found.compared == len(shapes(model)) and not found.untried
-    assert [length for length, _ in found.rotations] == list(lengths(model))
-    lines = {line.name: line.state for line in found.properties()}
+def test_every_family_is_held_to_its_source_field_by_field_and_far_away(found):
+    model, inventory = read_manifest(Path(found.converted)).model, found.inventory
+    assert inventory.ok, inventory.faults()
+    assert inventory.compared == len(shapes(model)) and not inventory.untried
+    assert [length for length, _ in inventory.rotations] == list(lengths(model))
+    lines = {line.name: line.state for line in inventory.properties()}
     assert set(lines.values()) == {"verified"} and len(lines) == 2 + (model.rope is not None)
 
 
-def test_every_module_and_every_gradient_is_looked_at(case):
-    llama = case("llama-tied-yarn-bias")
-    found = verify(llama.source, llama.converted, llama.trace, progress=False)
+@pytest.mark.parametrize("name", ["llama-untied-llama3", "llama-dynamic"])
+def test_far_rotary_positions_are_compared(verified, name):
+    """On both sides of the original context and of the context, dynamic scaling included."""
+    inventory = verified(name).inventory
+    assert max(length for length, _ in inventory.rotations) >= 64
+    assert inventory.rotations_ok and "rotary angles" in inventory.table().text()
+
+
+def test_every_module_and_every_gradient_is_looked_at(verified):
+    found = verified("llama-tied-yarn-bias")
     paths = {row.path for row in found.rows}
     parts = ("norm1", "attn.q", "attn.k", "attn.v", "attn.context", "attn.o", "attn", "norm2", "mlp.gate", "mlp.up",
              "mlp.hidden", "mlp.down", "mlp")  # fmt: skip

@@ -121,7 +121,7 @@ assert not {"torch", "mindspore", "transformers"} & {name for name, module in sy
 
 def test_traces_are_compared_where_neither_framework_is(traced, right):
     words = [sys.executable, "-c", POISONED, str(traced("torch")), str(traced("build")), *users.RULES]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=LIB, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, cwd=LIB, timeout=300)
     assert done.returncode == 0, done.stderr
     ok, rows, page, summary = json.loads(done.stdout)
     assert ok and summary and rows == len(right.rows) and page > 1000
@@ -130,7 +130,7 @@ def test_traces_are_compared_where_neither_framework_is(traced, right):
 def test_the_poison_works():
     poison = POISONED.splitlines()[1:4]
     code = "\n".join([*poison, "import torch"])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1 and "import of torch halted" in done.stderr
 
 

@@ -81,7 +81,7 @@ def test_processes_that_start_together_compile_it_once(fresh, monkeypatch):
         print(library.library())
     """)
     running = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    paths = {process.communicate(timeout=120)[0].splitlines()[-1] for process in running}
+    paths = {process.communicate(timeout=300)[0].splitlines()[-1] for process in running}
     assert len(paths) == 1
     assert compiled() == 1
 

@@ -59,13 +59,13 @@ def test_a_writer_that_seals_late_does_not_pass(source: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(("how", "code"), [("exit", 3), ("interrupt", -2)])
 def test_the_end_of_the_process_waits_for_the_thread(source: Path, tmp_path: Path, how: str, code: int) -> None:
     process = saver(how, tmp_path / "checkpoints", source)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=300)
     assert process.returncode == code, error
     assert read_checkpoint(tmp_path / "checkpoints/step-00000001").state["adam.m"].size == 1 << 22
 
 
 def test_a_full_disk_that_nobody_waited_for_is_said_at_the_end(source: Path, tmp_path: Path) -> None:
     process = saver("full", tmp_path / "checkpoints", source)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=300)
     assert "a checkpoint was not written: writing failed, nothing was kept" in error and "File too large" in error
     assert list((tmp_path / "checkpoints").iterdir()) == []
