@@ -25,7 +25,10 @@ def test_the_notebooks_are_there():
     assert missing == []
 
 
-@pytest.fixture(scope="module", params=[pytest.param(model, marks=pytest.mark.notebooks) for model in (FIRST, SECOND)])
+MARKS = (pytest.mark.notebooks, pytest.mark.timeout(1800))  # whoever asks for the fixture first waits for all of them
+
+
+@pytest.fixture(scope="module", params=[pytest.param(model, marks=MARKS) for model in (FIRST, SECOND)])
 def finished(request, tmp_path_factory):
     """All notebooks on one model; on the other what may differ."""
     out, model = tmp_path_factory.mktemp(request.param), request.param
