@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindport.errors import UsageError
-from mindport.parallel.layouts import Course, LayoutParity, Share
+from mindport.errors import ConfigError, UsageError
+from mindport.parallel.layouts import Course, LayoutParity, Share, compare_layouts
 from mindport.parallel.layouts.compare import small_layout, text_of
 from mindport.parallel.layouts.parity import HOPELESS, LIMIT, ORDER, apart
+from tests.training.runs import config, write
 
 LOSSES = (6.2, 6.0, 5.9, 5.7)
 
@@ -97,3 +98,10 @@ def test_a_layout_that_does_not_run_here_is_refused(text):
 @pytest.mark.parametrize("text", ["dp2", "tp2", "dp2,tp2", "dp2,tp4"])
 def test_a_layout_reads_as_it_was_written(text):
     assert text_of(small_layout(text)) == text
+
+
+@pytest.mark.parametrize(("layout", "what"), [("tp3", "cannot be shared"), ("dp3", "rows of a batch do not divide")])
+def test_a_layout_that_does_not_fit_is_refused_before_anything_is_trained(layout, what, tmp_path):
+    with pytest.raises(ConfigError, match=what):
+        compare_layouts(config(write(tmp_path), tmp_path / "one", "batch.rows=4"), ["dp2", layout], tmp_path / "out")
+    assert not (tmp_path / "out").exists()

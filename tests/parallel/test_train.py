@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -13,15 +14,18 @@ import numpy as np
 import pytest
 
 from mindport import cli
-from mindport.errors import ConfigError, FileError
+from mindport.errors import ConfigError, FileError, UsageError
+from mindport.files import locked
 from mindport.parallel import train as parallel_train
 from mindport.parallel.launch import LaunchFailed, LaunchReport, call
 from mindport.parallel.train import train
-from mindport.training import Trainer, read_checkpoint
+from mindport.ranks import Ranks
+from mindport.training import Trainer, parts, read_checkpoint
 from mindport.training.estimate import estimate
 from mindport.training.monitor import Sample, read_metrics
 from mindport.training.run_directory import RunDirectory
 from mindport.training.start import described_model
+from mindport.training.text import open_text
 from mindport.training.train_report import read_report
 from tests.parallel.train_ranks import Rows
 from tests.training.runs import EVERY, STEPS, config, write
@@ -184,6 +188,39 @@ def test_what_cannot_be_is_said_before_anything_is_launched(path, tmp_path, monk
     with pytest.raises(FileError, match="holds something else"):
         train(config(path, tmp_path / "full", "parallel.tp=2"))
     assert not calls
+
+
+def test_more_processes_than_a_machine_starts_are_refused_before_the_text_is_read(path, tmp_path, monkeypatch):
+    calls = planted(monkeypatch, lambda arguments: None)
+    with pytest.raises(UsageError, match=r"cannot be started: workers[\s\S]*parallel\.dp"):
+        train(config(path, tmp_path / "run", "parallel.dp=1000", "batch.rows=1000"))
+    assert not calls and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_the_first_rank_alone_takes_the_lock_of_the_text(path, tmp_path, monkeypatch, rank):
+    """Of three ranks two would take it at once, and one be refused."""
+
+    class Opened(Exception):
+        pass
+
+    def opened(config, *, ready=False):
+        raise Opened(ready)
+
+    monkeypatch.setattr(parts, "after_first", lambda ranks: contextlib.nullcontext())
+    monkeypatch.setattr(parts, "open_text", opened)
+    told = config(path, tmp_path / "run")
+    with pytest.raises(Opened) as caught, parts.assemble(told, RunDirectory(told.out), ranks=Ranks(3, 1, rank, "dp")):
+        pass
+    assert caught.value.args == (rank > 0,)
+
+
+def test_text_that_is_ready_opens_while_another_rank_holds_it(path, alone):
+    told = config(path, alone[1].path)
+    with locked(path.parent / "rows" / ".lock", "busy", "wait"):
+        assert open_text(told, ready=True).digest
+        with pytest.raises(UsageError, match="another process prepares"):
+            open_text(told)
 
 
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mindport.errors import MindPortError
+from mindport.parallel.fits import check_layout
 from mindport.parallel.launch import LaunchFailed, call, records
 from mindport.parallel.launch.watch import Watch
 from mindport.training.config import TrainConfig, complete
@@ -55,6 +56,7 @@ def train(
     dp, tp = config.parallel.dp, config.parallel.tp
     if dp * tp == 1 or "RANK_ID" in os.environ:
         return _here(config, resume=resume, overwrite=overwrite, quiet=quiet)
+    check_layout(config, dp, tp)
     directory = RunDirectory(config.out)
     _make_ready(config, directory, resume=resume, overwrite=overwrite, quiet=quiet)
     _launch(config, directory, dp * tp, {"resume": resume, "quiet": quiet})

@@ -121,7 +121,7 @@ def assemble(
         with after_first(ranks):
             if resume:
                 _check_course(directory, config)
-            text = open_text(config)
+            text = open_text(config, ready=not ranks.is_first)
             start = start_model(config, directory.model, say)
         checkpoints = stack.enter_context(_checkpoints(config, directory, start, ranks))
         about = About(plain(config), text.digest, sha256(start.tokenizer), {}, _device())

@@ -94,7 +94,8 @@ def _msrun() -> Constraint:
 
 
 def _number(workers: int) -> Constraint:
-    return _row("workers", 1 <= workers <= MOST, workers, f"1 to {MOST}", "correct --workers")
+    return _row("workers", 1 <= workers <= MOST, workers, f"1 to {MOST}",
+                "correct --workers, or parallel.dp × parallel.tp")  # fmt: skip
 
 
 def _cores(workers: int) -> Constraint:

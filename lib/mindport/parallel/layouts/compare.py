@@ -12,6 +12,7 @@ from typing import Any
 
 from mindport.errors import UsageError
 from mindport.mindformers import Layout, parse_layout
+from mindport.parallel.fits import check_layout
 from mindport.parallel.launch import call
 from mindport.parallel.layouts.parity import HOPELESS, LIMIT, Course, LayoutParity, Share, apart
 from mindport.training.config import TrainConfig, write_config
@@ -44,11 +45,14 @@ def compare_layouts(
         worker: what each process calls, as `package.module:function`; a lesson plants a fault there.
 
     Raises:
-        UsageError: a layout asks for more than dp and tp, or for one process only.
+        UsageError: a layout asks for more than dp and tp, for one process only, or for too many.
+        ConfigError: rows or model do not divide among its processes.
         LaunchFailed: a process failed.
         MindPortError: as `Trainer.run`.
     """
     wanted, out = [small_layout(text) for text in layouts], Path(out)
+    for layout in wanted:
+        check_layout(config, layout.dp, layout.tp)
     base = _shared(config, out)
     one = one or _alone(_named(base, out / "one"), "one process")
     courses: dict[str, Course] = {}
