@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindport.errors import ConfigError, UsageError
-from mindport.parallel.layouts import Course, LayoutParity, Share, compare_layouts
+from mindport.model.kernels import selector
+from mindport.model.kernels.selector import Kernel, select
+from mindport.parallel.layouts import Course, LayoutParity, Share, compare, compare_layouts
 from mindport.parallel.layouts.compare import small_layout, text_of
 from mindport.parallel.layouts.parity import HOPELESS, LIMIT, ORDER, apart
+from mindport.training.config import TrainConfig
 from tests.training.runs import config, write
 
 LOSSES = (6.2, 6.0, 5.9, 5.7)
@@ -105,3 +109,26 @@ def test_a_layout_that_does_not_fit_is_refused_before_anything_is_trained(layout
     with pytest.raises(ConfigError, match=what):
         compare_layouts(config(write(tmp_path), tmp_path / "one", "batch.rows=4"), ["dp2", layout], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+class Fast(Kernel):
+    pass
+
+
+class Slow(Kernel):
+    pass
+
+
+def test_order_is_what_plain_kernels_cost_and_nothing_where_they_are_what_runs(monkeypatch, tmp_path):
+    made = []
+
+    def alone(config, name):
+        made.append(type(select("sum of this test", {"cpu": Fast, "reference": Slow})))
+        return course(name, moved(3, 5e-7))
+
+    monkeypatch.setattr(compare, "_alone", alone)
+    monkeypatch.setattr(selector, "_made", Counter())
+    assert compare.order(TrainConfig(), tmp_path, course("one")) is None
+    alone(None, "one")
+    assert compare.order(TrainConfig(), tmp_path, course("one")) == pytest.approx(5e-7)
+    assert made == [Fast, Slow]

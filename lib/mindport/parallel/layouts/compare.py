@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,14 +28,16 @@ from mindport.training.trainer import Trainer
 
 Say = Callable[[str], None]
 WORKER = "mindport.parallel.layouts.worker:train_each"
-SECONDS = 1800.0  # after which a launch is ended
+SECONDS, PLAIN = 1800.0, "reference"  # after which a launch is ended; the path of the plain kernels
 
 
 def compare_layouts(
     config: TrainConfig, layouts: Sequence[str], out: Path | str, *, say: Say | None = None,
-    timeout: float = SECONDS, one: Course | None = None, worker: str = WORKER,
+    timeout: float = SECONDS, worker: str = WORKER,
 ) -> LayoutParity:  # fmt: skip
     """Train in one process, then under each layout; real processes, the same batches, dropout as configured.
+
+    What remains of each training is its directory without checkpoints: they are large, and nobody goes on from them.
 
     Args:
         config: of the training; what it says of processes and of its directory is not looked at.
@@ -41,7 +45,6 @@ def compare_layouts(
         out: a folder; each training gets one in it, and those of an earlier comparison are begun again.
         say: is told what the processes say.
         timeout: seconds for all layouts of one number of processes.
-        one: the training in one process, where it was done before.
         worker: what each process calls, as `package.module:function`; a lesson plants a fault there.
 
     Raises:
@@ -53,15 +56,15 @@ def compare_layouts(
     wanted, out = [small_layout(text) for text in layouts], Path(out)
     for layout in wanted:
         check_layout(config, layout.dp, layout.tp)
-    base = _shared(config, out)
-    one = one or _alone(_named(base, out / "one"), "one process")
+    base = _shared(replace(config, checkpoints=replace(config.checkpoints, every=0, best=False)), out)
+    one = _alone(_named(base, out / "one"), "one process")
     courses: dict[str, Course] = {}
     for size, group in itertools.groupby(sorted(wanted, key=lambda layout: layout.devices), lambda x: x.devices):
         courses |= _together(base, out, list(group), partial(call, worker, workers=size, timeout=timeout, say=say))
     found = LayoutParity(config.model, config.dropout, one, tuple(courses[text_of(layout)] for layout in wanted))
     if not LIMIT < found.worst < HOPELESS:
         return found
-    return replace(found, order=_order(base, out))
+    return replace(found, order=order(base, out, one))
 
 
 def small_layout(text: str) -> Layout:
@@ -113,17 +116,21 @@ def _alone(config: TrainConfig, name: str) -> Course:
     return _course(name, config, ())
 
 
-def _order(base: TrainConfig, out: Path) -> float | None:
-    """How far apart losses are in one process when its rows go in two passes: only the order of sums is another then.
+def order(base: TrainConfig, out: Path, one: Course) -> float | None:
+    """How far apart losses are in one process whose sums are taken in another order: by the plain kernels.
 
-    Without dropout, whose masks are others in another pass. None where the rows cannot be halved.
+    Masks, rows and everything else are the same. None where the plain kernels are what the first run took.
     """
-    if base.batch.rows % 2:
+    from mindport.model.kernels import choices, override
+
+    fast = {choice.kernel for choice in choices() if choice.path != PLAIN}
+    if not fast:
         return None
-    whole = replace(base, dropout=0.0)
-    batch = replace(base.batch, rows=base.batch.rows // 2, accumulate=2 * base.batch.accumulate)
-    return apart(_alone(_named(whole, out / "one-pass"), "one pass"),
-                 _alone(_named(whole, out / "two-passes", batch=batch), "two passes"))  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        for kernel in fast:
+            stack.enter_context(override(kernel, PLAIN))
+        other = _alone(_named(base, out / "plain"), "one process, plain kernels")
+    return apart(other, one)
 
 
 def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) -> Course:
@@ -131,6 +138,7 @@ def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) ->
     events = read_metrics(run.metrics)
     steps = [event for event in events if isinstance(event, StepRecord)]
     measured = [event.loss for event in events if isinstance(event, Evaluation)]
+    shutil.rmtree(run.checkpoints, ignore_errors=True)
     return Course(
         name, tuple(step.loss for step in steps), tuple(step.norm for step in steps),
         measured[-1] if measured else math.nan, tuple(step.tokens for step in steps),

@@ -10,18 +10,19 @@ from pathlib import Path
 from mindport.errors import UsageError
 from mindport.parallel.join import join
 from mindport.parallel.launch import LaunchFailed, call
+from mindport.parallel.lessons.workshop import smallest
 from mindport.parallel.train import train
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.training.callbacks import Callback
 from mindport.training.checkpoint.checkpoints import step_of
-from mindport.training.config import read_config, write_config
+from mindport.training.config import TrainConfig, read_config, write_config
 from mindport.training.kill_test.comparison import Comparison, compare_runs
 from mindport.training.run_directory import RunDirectory
 from mindport.training.trainer import Trainer
 
 WORKER = "mindport.parallel.lessons.crash:train_until"
-SECONDS = 600.0
+SECONDS, SIZE = 600.0, 2
 
 
 @dataclass(frozen=True)
@@ -64,37 +65,40 @@ class Crash(Result):
 
 
 def crash_and_resume(
-    undisturbed: Path | str, out: Path | str, *, rank: int = 1, step: int | None = None,
-    say: Callable[[str], None] | None = None,
-) -> Crash:  # fmt: skip
-    """Train as an earlier run over several processes did; one of them raises, and the training is resumed.
+    out: Path | str, *, rank: int = 1, step: int | None = None, say: Callable[[str], None] | None = None
+) -> Crash:
+    """Train the smallest bundled model under dp2, once undisturbed; then one process raises, and the run is resumed.
 
     Args:
-        undisturbed: the directory of the earlier run.
-        out: of this one, which is made anew.
+        out: a folder, for both runs, which are begun anew.
         rank: of the process that raises.
         step: before which, from 1 on; None: the last but one, so that a checkpoint is behind it.
         say: is told what the processes say.
 
     Raises:
-        UsageError: the earlier run was one of a single process, or has no such rank or step.
-        MindPortError: the training cannot be run.
+        UsageError: there is no such rank or step.
+        LaunchFailed: a process failed that should not.
     """
-    before = RunDirectory(undisturbed)
-    config = replace(read_config(before.config), out=str(out))
-    size, step = config.parallel.dp * config.parallel.tp, config.steps - 1 if step is None else step
-    if size < 2 or not (0 <= rank < size and 1 <= step <= config.steps):
-        raise UsageError("nothing to lose there", where=undisturbed, got=f"rank {rank} of {size}, before step {step}",
-                         expected=f"one of two ranks or more, and a step of {config.steps}")  # fmt: skip
-    file = write_config(config, Path(out).with_suffix(".yaml"))
+    config = _config(out, "undisturbed")
+    step = config.steps - 1 if step is None else step
+    if not (0 <= rank < SIZE and 1 <= step <= config.steps):
+        raise UsageError("nothing to lose there", got=f"rank {rank} of {SIZE}, before step {step}",
+                         expected=f"a rank from 0 on, and a step of {config.steps}")  # fmt: skip
+    train(config, overwrite=True, quiet=True)
+    disturbed = _config(out, "disturbed")
+    file = write_config(disturbed, Path(out) / "disturbed.yaml")
     arguments = {"path": str(file), "rank": rank, "step": step}
-    message = _crash(partial(call, WORKER, arguments, workers=size, log_dir=f"{out}-logs", timeout=SECONDS,
+    message = _crash(partial(call, WORKER, arguments, workers=SIZE, log_dir=Path(out) / "logs", timeout=SECONDS,
                              say=say))  # fmt: skip
-    after = RunDirectory(out)
-    saved = map(step_of, after.checkpoints.glob("step-*"))
-    report = train(config, resume=True, quiet=True)
-    return Crash(rank, step, message, max(saved, default=0), compare_runs(before, after), report.checkpoints[-1],
-                 report.device)  # fmt: skip
+    saved = map(step_of, RunDirectory(disturbed.out).checkpoints.glob("step-*"))
+    report = train(disturbed, resume=True, quiet=True)
+    compared = compare_runs(RunDirectory(config.out), RunDirectory(disturbed.out))
+    return Crash(rank, step, message, max(saved, default=0), compared, report.checkpoints[-1], report.device)
+
+
+def _config(out: Path | str, name: str) -> TrainConfig:
+    config = smallest(Path(out) / name)
+    return replace(config, parallel=replace(config.parallel, dp=SIZE))
 
 
 def _crash(launch: Callable[[], object]) -> str:

@@ -8,23 +8,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mindport.parallel.layouts import Course, LayoutParity, compare_layouts
+from mindport.parallel.layouts import LayoutParity, compare_layouts
 from mindport.parallel.layouts.worker import train_one
-from mindport.training.config import TrainConfig
+from mindport.parallel.lessons.workshop import smallest
 from mindport.training.data.prepared import Prepared
 
 WORKER = "mindport.parallel.lessons.unsharded:train_each"
 
 
-def unsharded(config: TrainConfig, one: Course, out: Path | str) -> LayoutParity:
-    """Train under dp2 with that fault, beside the right training.
+def unsharded(out: Path | str) -> LayoutParity:
+    """Train the smallest bundled model under dp2 with that fault, beside the right training.
 
     Args:
-        config: of the training.
-        one: it, in one process.
         out: a folder.
     """
-    return compare_layouts(config, ["dp2"], out, one=one, worker=WORKER)
+    return compare_layouts(smallest(out), ["dp2"], out, worker=WORKER)
 
 
 def train_each(configs: list[str]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from mindport import sources
 from mindport.config.constraints import tensor_parallel
 from mindport.errors import UsageError
 from mindport.mindformers import parse_layout
@@ -16,7 +17,8 @@ from mindport.training.config import CheckpointConfig, MonitorConfig, TrainConfi
 from mindport.training.lessons import lesson_config as of_notebook_05
 from mindport.training.start import described_model
 
-STEPS = {"smoke": 20, "small": 4, "full": 4}
+SMALLEST = "smoke"
+STEPS = {SMALLEST: 20, "small": 4, "full": 4}
 LR, DROPOUT = 1e-3, 0.1  # with dropout: the masks of all layouts must be those of one process
 DEGREES = (2, 3, 4)  # of tensor parallelism that a workshop's machine can run
 CLUSTER, CARDS, SEQ, BATCH = "LLaMA2-70B", 64, 4096, 512
@@ -40,6 +42,15 @@ def lesson_config(directory: Path | str, size: str, out: Path | str, steps: int 
         checkpoints=CheckpointConfig(every=max(1, steps // 2), keep=2, best=False),
         monitor=MonitorConfig(every=max(1, steps // 4), evaluate_every=0, evaluate_rows=8, tensorboard=False),
     )  # fmt: skip
+
+
+def smallest(out: Path | str) -> TrainConfig:
+    """The training of the lessons in which something goes wrong: of the smallest bundled model, whatever the size.
+
+    Args:
+        out: of it.
+    """
+    return replace(lesson_config(sources.resolve(sources.BY_SIZE[SMALLEST]), SMALLEST, out), out=str(out))
 
 
 def layouts_for(config: TrainConfig, asked: str = "") -> list[str]:
