@@ -259,6 +259,12 @@ def test_a_run_is_written_over_when_it_is_wanted(path, tmp_path):
     assert [each.name for each in again.checkpoints] == ["step-00000003"] and (tmp_path / "run" / "notes.txt").is_file()
 
 
+def test_a_run_that_nobody_goes_on_from_leaves_no_checkpoint(path, whole, tmp_path):
+    report = Trainer(config(path, tmp_path / "run"), saves=False).run()
+    assert report.ok and report.checkpoints == () and not (tmp_path / "run/checkpoints").exists()
+    assert report.curve == whole[0].curve
+
+
 def test_a_damaged_checkpoint_is_passed_over(path, whole, tmp_path, capfd):
     with pytest.raises(Killed):
         Trainer(config(path, tmp_path / "run"), [Kill(7)]).run()

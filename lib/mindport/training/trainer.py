@@ -56,6 +56,7 @@ class Trainer:
         callbacks: are told of every event, in this order.
         sinks: take every event that is recorded, besides the run's own files and the terminal.
         quiet: no line a step on stderr, nor what the run begins with; the report has it.
+        saves: False: no checkpoint is written, for a run that nobody goes on from.
         ranks: which of the configuration's processes this one is, of several; `mindport.parallel.train` starts them.
 
     Attributes:
@@ -69,10 +70,10 @@ class Trainer:
 
     def __init__(
         self, config: TrainConfig, callbacks: Sequence[Callback] = (), sinks: Sequence[Sink] = (), *,
-        quiet: bool = False, ranks: Ranks = ALONE,
+        quiet: bool = False, saves: bool = True, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         self.config, self.callbacks, self.sinks = complete(config), Callbacks(callbacks), tuple(sinks)
-        self.quiet, self.ranks = quiet, _as_asked(self.config, ranks)
+        self.quiet, self.saves, self.ranks = quiet, saves, _as_asked(self.config, ranks)
         self.directory = RunDirectory(self.config.out)
         self.parts: Parts = None  # type: ignore[assignment]  # until it runs
         self._begin(0)
@@ -130,11 +131,13 @@ class Trainer:
         return measured
 
     def save(self) -> None:
-        """Write a checkpoint of this step, unless there is one, or the ranks do not hold the same weights."""
+        """Write a checkpoint of this step, unless there is one, none is wanted, or the ranks hold other weights."""
         if self._saved == self.step:
             return
         if alarm := check_ranks(self.ranks, Arrays(self.stepper.weights), self.model.split, self.step):
             self._ring(self.parts.monitor.notice(alarm))
+            return
+        if not self.saves:
             return
         self._write()
         self._saved = self.step

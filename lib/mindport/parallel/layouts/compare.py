@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,7 +36,7 @@ def compare_layouts(
 ) -> LayoutParity:  # fmt: skip
     """Train in one process, then under each layout; real processes, the same batches, dropout as configured.
 
-    What remains of each training is its directory without checkpoints: they are large, and nobody goes on from them.
+    No checkpoint is written: nobody goes on from these trainings.
 
     Args:
         config: of the training; what it says of processes and of its directory is not looked at.
@@ -56,7 +55,7 @@ def compare_layouts(
     wanted, out = [small_layout(text) for text in layouts], Path(out)
     for layout in wanted:
         check_layout(config, layout.dp, layout.tp)
-    base = _shared(replace(config, checkpoints=replace(config.checkpoints, every=0, best=False)), out)
+    base = _shared(config, out)
     one = _alone(_named(base, out / "one"), "one process")
     courses: dict[str, Course] = {}
     for size, group in itertools.groupby(sorted(wanted, key=lambda layout: layout.devices), lambda x: x.devices):
@@ -112,7 +111,7 @@ def _together(
 
 
 def _alone(config: TrainConfig, name: str) -> Course:
-    Trainer(config, quiet=True).run(overwrite=True)
+    Trainer(config, quiet=True, saves=False).run(overwrite=True)
     return _course(name, config, ())
 
 
@@ -138,7 +137,6 @@ def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) ->
     events = read_metrics(run.metrics)
     steps = [event for event in events if isinstance(event, StepRecord)]
     measured = [event.loss for event in events if isinstance(event, Evaluation)]
-    shutil.rmtree(run.checkpoints, ignore_errors=True)
     return Course(
         name, tuple(step.loss for step in steps), tuple(step.norm for step in steps),
         measured[-1] if measured else math.nan, tuple(step.tokens for step in steps),

@@ -20,7 +20,7 @@ def train_one(path: str) -> dict[str, Any]:
     """One of them, anew."""
     config, seen = read_config(path), _Rows()
     ranks = join(config.parallel.dp, config.parallel.tp)
-    trainer = Trainer(config, callbacks=[seen], ranks=ranks, quiet=True)
+    trainer = Trainer(config, callbacks=[seen], ranks=ranks, quiet=True, saves=False)
     trainer.run(overwrite=True)
     weights = trainer.stepper.weights
     return {"rank": ranks.rank, "dp_rank": ranks.dp_rank, "tp_rank": ranks.tp_rank,
