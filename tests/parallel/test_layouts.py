@@ -123,7 +123,7 @@ def test_order_is_what_plain_kernels_cost_and_nothing_where_they_are_what_runs(m
     made = []
 
     def alone(config, name):
-        made.append(type(select("sum of this test", {"cpu": Fast, "reference": Slow})))
+        made.append(type(select("linear", {"cpu": Fast, "reference": Slow})))
         return course(name, moved(3, 5e-7))
 
     monkeypatch.setattr(compare, "_alone", alone)

@@ -83,8 +83,8 @@ class LayoutParity(Result):
         dropout: the probability, None for the model's own.
         one: the training in one process.
         courses: the same under each layout.
-        order: how far apart losses are in one process by our kernels and by plain ones, which take sums in another
-            order; measured where a layout went beyond the limit.
+        order: how far apart losses are in one process by our linear maps and norms and by plain ones, which take sums
+            in another order; measured where a layout went beyond the limit.
     """
 
     model: str
