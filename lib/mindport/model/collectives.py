@@ -149,17 +149,20 @@ class MeanAndSums(nn.Cell):
         self.exp, self.log, self.max = ops.Exp(), ops.Log(), ops.ReduceMax()
         self.where, self.concat = ops.where, ops.Concat(-1)
         self.zeros, self.float32 = ops.ZerosLike(), ms.float32
+        # float32's exp and log are a last digit low on a CPU, in each row alike, so that no mean evens it out
+        self.wide = ms.float64 if ms.get_context("device_target") == "CPU" else ms.float32
 
     def construct(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        said = self.gather(self.part(logits, labels)).reshape((-1, self.tp, 3))
+        said = self.gather(self.part(logits, labels)).reshape((-1, self.tp, 3)).astype(self.wide)
         tops, sums, label = said[:, :, 0], said[:, :, 1], said[:, :, 2].sum(-1)
         top = self.max(tops, -1)
         log_sum = self.log(self.exp(tops - top.expand_dims(-1) + sums).sum(-1))
         counts = labels != self.ignored
-        losses, count = self.where(counts, log_sum + (top - label), 0.0), counts.astype(self.float32).sum()
-        mean = losses.sum() / count
-        mean = mean + self.where(counts, losses - mean, 0.0).sum() / count  # what a sum of many float32 has lost
-        return mean, self.concat((top.expand_dims(-1), log_sum.expand_dims(-1)))
+        losses = self.where(counts, log_sum + (top - label), 0.0)
+        mean = losses.sum() / counts.astype(self.wide).sum()
+        return mean.astype(self.float32), self.concat((top.expand_dims(-1), log_sum.expand_dims(-1))).astype(
+            self.float32
+        )
 
     def bprop(self, logits: Tensor, labels: Tensor, out: Any, dout: Any) -> tuple[Tensor, Tensor]:
         return self.part.gradient(logits, labels, out[1], dout[0]), self.zeros(labels)
