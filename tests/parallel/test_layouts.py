@@ -83,9 +83,10 @@ def test_a_property_names_the_device_that_computed():
 
 
 def test_the_tables_say_who_had_what():
-    shares = tuple(Share(rank, rank, 0, 1234, (8, 16), ((rank, 7, 9),)) for rank in (0, 1))
+    shares = tuple(Share(rank, rank, 0, 1234, (8, 16), (f"3f2{rank}",)) for rank in (0, 1))
     text = parity(course("dp2", shares=shares)).text()
     assert "what each process had of it" in text and "1,234" in text and "8 × 16" in text
+    assert "3f20" in text and "3f21" in text
 
 
 def test_what_the_rate_leaves_out_is_the_first_step():

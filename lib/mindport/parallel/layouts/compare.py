@@ -146,4 +146,4 @@ def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) ->
 
 
 def _share(told: dict[str, Any]) -> Share:
-    return Share(**{**told, "q": tuple(told["q"]), "rows": tuple(map(tuple, told["rows"]))})
+    return Share(**{**told, "q": tuple(told["q"]), "rows": tuple(told["rows"])})

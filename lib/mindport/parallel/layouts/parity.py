@@ -23,7 +23,7 @@ class Share:
         rank: its number; dp_rank, tp_rank: its place in the grid.
         parameters: numbers that it trained.
         q: shape of the first query projection on it.
-        rows: the first three ids of each row of its first batch.
+        rows: of its first batch, by the first four digits of their CRC-32.
     """
 
     rank: int
@@ -31,7 +31,7 @@ class Share:
     tp_rank: int
     parameters: int
     q: tuple[int, ...]
-    rows: tuple[tuple[int, ...], ...]
+    rows: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ class LayoutParity(Result):
 
     def _shares(self) -> Table:
         rows = [(course.layout, share.rank, share.dp_rank, share.tp_rank, len(share.rows),
-                 " ".join(str(row[0]) for row in share.rows), f"{share.parameters:,}",
+                 " ".join(share.rows), f"{share.parameters:,}",
                  " × ".join(map(str, share.q))) for course in self.courses for share in course.shares]  # fmt: skip
         return Table("what each process had of it",
-                     ("layout", "rank", "replica (dp)", "share (tp)", "rows", "first ids of its first rows",
+                     ("layout", "rank", "replica (dp)", "share (tp)", "rows", "checksums of its first rows",
                       "parameters", "first query projection"), rows)  # fmt: skip
 
     def _limit(self) -> str:

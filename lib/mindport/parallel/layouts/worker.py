@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from typing import Any
 
 from mindport.parallel.join import join
@@ -29,11 +30,11 @@ def train_one(path: str) -> dict[str, Any]:
 
 
 class _Rows(Callback):
-    """The first ids of each row of the first batch."""
+    """A checksum of each row of the first batch, four digits of it: many texts begin alike."""
 
     def __init__(self) -> None:
-        self.first: list[list[int]] = []
+        self.first: list[str] = []
 
     def on_batch(self, run: Any, batches: Any) -> None:
         if not self.first:
-            self.first = batches[0].ids[:, :3].tolist()
+            self.first = [f"{zlib.crc32(row.tobytes()):08x}"[:4] for row in batches[0].ids]
