@@ -37,6 +37,26 @@ def test_a_crash_that_cannot_happen_is_refused_before_anything_starts(asked, tmp
     assert not (tmp_path / "crashed").exists()
 
 
+def test_what_is_resumed_from_is_what_the_crash_left_not_what_the_resume_wrote(monkeypatch, tmp_path):
+    def saved(config, step):
+        path = Path(config.out) / f"checkpoints/step-{step:08d}"
+        path.mkdir(parents=True)
+        return path
+
+    def train(config, **how):
+        return SimpleNamespace(checkpoints=(saved(config, 20),), device="CPU") if how.get("resume") else None
+
+    def fail(launch):
+        saved(SimpleNamespace(out=tmp_path / "out/disturbed"), 10)
+        return "said"
+
+    module = importlib.import_module("mindport.parallel.lessons.crash")
+    for name, fake in {"train": train, "_crash": fail, "compare_runs": lambda a, b: SAME}.items():
+        monkeypatch.setattr(module, name, fake)
+    crash = crash_and_resume(tmp_path / "out")
+    assert (crash.checkpoint, crash.newest.name) == (10, "step-00000020")
+
+
 def test_tensor_parallelism_is_offered_where_heads_divide_whatever_the_vocabulary(tmp_path):
     config = read_config(write(tmp_path / "it"))
     description = tmp_path / "it/model/config.json"

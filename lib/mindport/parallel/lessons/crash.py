@@ -90,10 +90,10 @@ def crash_and_resume(
     arguments = {"path": str(file), "rank": rank, "step": step}
     message = _crash(partial(call, WORKER, arguments, workers=SIZE, log_dir=Path(out) / "logs", timeout=SECONDS,
                              say=say))  # fmt: skip
-    saved = map(step_of, RunDirectory(disturbed.out).checkpoints.glob("step-*"))
+    saved = max(map(step_of, RunDirectory(disturbed.out).checkpoints.glob("step-*")), default=0)  # before the resume
     report = train(disturbed, resume=True, quiet=True)
     compared = compare_runs(RunDirectory(config.out), RunDirectory(disturbed.out))
-    return Crash(rank, step, message, max(saved, default=0), compared, report.checkpoints[-1], report.device)
+    return Crash(rank, step, message, saved, compared, report.checkpoints[-1], report.device)
 
 
 def _config(out: Path | str, name: str) -> TrainConfig:
