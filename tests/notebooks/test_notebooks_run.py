@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_the_card_and_the_page_are_written(finished):
     assert card["ok"] is True
     assert card["counts"]["failed"] == 0
     if len(ran(finished)) == len(STEPS):  # only Ascend is left open
-        assert all("Ascend" in line["how"] for line in card["not_verified"])
+        assert all(re.search("Ascend|NPU|no card", line["how"]) for line in card["not_verified"])
     page = (finished.out / "index.html").read_text()
     assert "Nothing on this page was run on an Ascend NPU" in page
     assert all(f"{name}.html" in page for name in ran(finished))

@@ -64,7 +64,7 @@ def test_the_reason_of_an_absent_one_is_one_line():
 def test_every_kernel_of_the_model_can_be_switched():
     sources = (Path(mindport.__file__).parent / "model").rglob("*.py")
     found = {name for path in sources for name in re.findall(r'select\(\s*"(\w+)"', path.read_text())}
-    assert found == set(KERNELS)
+    assert found == {*KERNELS, "cross_entropy_share"}  # the latter only where ranks share a vocabulary: no rung has any
 
 
 def test_times_are_never_powers_of_ten():

@@ -70,7 +70,7 @@ def test_mindspore_transformers_is_told_all_rows(schema: str, tmp_path: Path) ->
     raw = {key: x for key, x in (FAMILIES["llama"] | qwen3).items() if key != "mlp_bias"}
     save(tmp_path / "hf", raw, tensors_of({**raw, "vocab_size": 64}, tmp_path / "hf"))
     convert(tmp_path / "hf", tmp_path / "mcore", to="mindformers-mcore", padded_vocab=64, **QUIET)
-    export(tmp_path / "mcore", tmp_path / "mcore.yaml", "dp1,tp2,pp1", schema)
+    export(tmp_path / "mcore", tmp_path / "mcore.yaml", "dp1,tp2,pp1,sp", schema)
     model = yaml.safe_load((tmp_path / "mcore.yaml").read_text())["model"]
     assert json.loads((tmp_path / "mcore/config.json").read_text())["vocab_size"] == 64
     assert model.get("vocab_size") == (64 if schema == "pynative" else None)
