@@ -18,14 +18,14 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A room may import the rooms before it.
 ROOMS = (
-    "errors", "files", "tables", "results", "machine", "places", "processes", "fork_server", "ranks", "environment",
-    "sources", "config", "weights", "mindformers", "model", "measure", "training", "parity", "tracing", "claims",
-    "coverage", "debug", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run",
+    "errors", "files", "tables", "results", "machine", "places", "processes", "process_table", "fork_server", "ranks",
+    "environment", "sources", "config", "weights", "mindformers", "model", "measure", "training", "parity", "tracing",
+    "claims", "coverage", "debug", "parallel", "tuning", "deploy", "report", "display", "exercises", "notebook", "run",
     "commands", "cli", "__main__",
 )  # fmt: skip
 LIGHT = (
-    "", "errors", "files", "tables", "results", "machine", "processes", "fork_server", "ranks", "environment",
-    "environment.doctor", "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config",
+    "", "errors", "files", "tables", "results", "machine", "processes", "process_table", "fork_server", "ranks",
+    "environment", "environment.doctor", "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config",
     "training.data", "training.monitor", "tracing", "claims", "coverage", "parallel.plan", "parallel.launch",
     "parallel.reshard", "parallel.route", "parallel.ascend", "parallel.variables", "report", "display", "exercises",
     "notebook", "run", "commands", "cli",

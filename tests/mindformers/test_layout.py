@@ -61,3 +61,9 @@ def test_a_sample_is_at_most_the_context() -> None:
 def test_a_recipe_that_trains_nothing_is_refused(name: str, value: object) -> None:
     with pytest.raises(UsageError, match=f"trains nothing(.|\\n)*{name}"):
         Recipe(**{name: value})
+
+
+@pytest.mark.parametrize("text", ["dp1", "dp2", "tp3", "dp2,tp2", "tp2,pp4,cp2"])
+def test_degrees_are_the_short_of_a_layout(text):
+    assert parse_layout(text).degrees == text
+    assert parse_layout(f"{text},zero1,sp").degrees == text

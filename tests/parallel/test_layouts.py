@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mindport.errors import ConfigError, UsageError
 from mindport.model.kernels import selector
 from mindport.model.kernels.selector import Kernel, select
-from mindport.parallel.layouts import Course, LayoutParity, Share, compare, compare_layouts
-from mindport.parallel.layouts.compare import small_layout, text_of
+from mindport.parallel.layouts import LayoutParity, LayoutRun, ProcessShare, compare, compare_layouts
+from mindport.parallel.layouts.compare import small_layout
 from mindport.parallel.layouts.parity import HOPELESS, LIMIT, ORDER, apart
 from mindport.training.config import TrainConfig
 from tests.training.runs import config, write
@@ -22,16 +22,16 @@ from tests.training.runs import config, write
 LOSSES = (6.2, 6.0, 5.9, 5.7)
 
 
-def course(layout: str, losses=LOSSES, shares=()) -> Course:
+def course(layout: str, losses=LOSSES, shares=()) -> LayoutRun:
     ones = (1.0,) * len(losses)
-    return Course(layout, losses, ones, 5.5, (64,) * len(losses), ones, shares)
+    return LayoutRun(layout, losses, ones, 5.5, (64,) * len(losses), ones, shares)
 
 
 def moved(step: int, by: float) -> tuple[float, ...]:
     return tuple(loss + by * (number == step) for number, loss in enumerate(LOSSES, 1))
 
 
-def parity(*courses: Course, order: float | None = None) -> LayoutParity:
+def parity(*courses: LayoutRun, order: float | None = None) -> LayoutParity:
     return LayoutParity("tiny", 0.1, course("one process"), courses, order)
 
 
@@ -83,7 +83,7 @@ def test_a_property_names_the_device_that_computed():
 
 
 def test_the_tables_say_who_had_what():
-    shares = tuple(Share(rank, rank, 0, 1234, (8, 16), (f"3f2{rank}",)) for rank in (0, 1))
+    shares = tuple(ProcessShare(rank, rank, 0, 1234, (8, 16), (f"3f2{rank}",)) for rank in (0, 1))
     text = parity(course("dp2", shares=shares)).text()
     assert "what each process had of it" in text and "1,234" in text and "8 × 16" in text
     assert "3f20" in text and "3f21" in text
@@ -102,7 +102,7 @@ def test_a_layout_that_does_not_run_here_is_refused(text):
 
 @pytest.mark.parametrize("text", ["dp2", "tp2", "dp2,tp2", "dp2,tp4"])
 def test_a_layout_reads_as_it_was_written(text):
-    assert text_of(small_layout(text)) == text
+    assert small_layout(text).degrees == text
 
 
 @pytest.mark.parametrize(("layout", "what"), [("tp3", "cannot be shared"), ("dp3", "rows of a batch do not divide")])

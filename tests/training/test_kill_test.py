@@ -104,8 +104,8 @@ def test_the_ranks_of_a_training_are_found_and_nothing_is_left_of_it(tmp_path, m
 
 
 def test_a_resume_under_another_layout_is_held_to_its_limit():
-    good = Resumed("dp1-tp2", "dp2-tp1", True, 4, 8, 4e-7, 1e-5, False)
-    same = dataclasses.replace(good, reads="dp1-tp2", loss=0.0, is_equal=True)
+    good = Resumed("tp2", "dp2", True, 4, 8, 4e-7, 1e-5, False)
+    same = dataclasses.replace(good, reads="tp2", loss=0.0, is_equal=True)
     report = LayoutReport((good, same))
     assert report.ok and "2 of 2" in report.headline() and "4.0e-07" in report.headline()
     for wrong in (

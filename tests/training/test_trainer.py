@@ -259,6 +259,13 @@ def test_a_run_is_written_over_when_it_is_wanted(path, tmp_path):
     assert [each.name for each in again.checkpoints] == ["step-00000003"] and (tmp_path / "run" / "notes.txt").is_file()
 
 
+def test_the_report_says_over_how_many_processes(whole):
+    report = whole[0]
+    assert "processes" not in report.text()
+    spread = dataclasses.replace(report, config={**report.config, "parallel": {"dp": 2, "tp": 3}})
+    assert "6: dp2,tp3" in spread.text()
+
+
 def test_a_run_that_nobody_goes_on_from_leaves_no_checkpoint(path, whole, tmp_path):
     report = Trainer(config(path, tmp_path / "run"), saves=False).run()
     assert report.ok and report.checkpoints == () and not (tmp_path / "run/checkpoints").exists()

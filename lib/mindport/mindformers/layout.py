@@ -56,6 +56,12 @@ class Layout:
         """Sequence parallelism as a number, as the rules count it."""
         return int(self.sequence_parallel)
 
+    @property
+    def degrees(self) -> str:
+        """The degrees above 1, `dp2,tp2`; `dp1` for one device."""
+        all_four = {"dp": self.dp, "tp": self.tp, "pp": self.pp, "cp": self.cp}
+        return ",".join(f"{name}{degree}" for name, degree in all_four.items() if degree > 1) or "dp1"
+
     def __str__(self) -> str:
         """The three degrees, and of the rest what is not the default."""
         rest = {f"v{self.interleave}": self.interleave > 1, f"cp{self.cp}": self.cp > 1,

@@ -35,7 +35,7 @@ class Arrays(Mapping[str, np.ndarray]):
         return len(self._parameters)
 
 
-class Gathered(Arrays):
+class WholeArrays(Arrays):
     """The same, whole. All ranks that share the weights ask for the same names, in the same order.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from signal import Signals
@@ -11,6 +11,7 @@ from typing import Any
 
 from mindport.errors import FileError
 from mindport.files import read_json
+from mindport.mindformers import Layout
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table
 from mindport.training.monitor import Alarm, Evaluation, Event, Pace, event_of
@@ -145,6 +146,7 @@ class TrainReport(Result):
         return [
             ("model", self.model),
             ("device, mode", f"{self.device}, {self.mode}"),
+            ("processes", _processes(self.config.get("parallel", {}))),
             ("resumed after step", self.resumed),
             ("tokens a second", pace and pace.tokens_per_second and round(pace.tokens_per_second)),
             ("share of the machine's peak (MFU)", pace and pace.mfu and _share(pace.mfu)),
@@ -161,6 +163,12 @@ class TrainReport(Result):
     def _last_good(self) -> str:
         good = f"the last checkpoint is {self.checkpoints[-1]}" if self.checkpoints else "there is no checkpoint yet"
         return f"the weights of then were not saved, {good}"
+
+
+def _processes(told: Mapping[str, Any]) -> str | None:
+    """Of a training over several."""
+    dp, tp = told.get("dp", 1), told.get("tp", 1)
+    return f"{dp * tp}: {Layout(dp=dp, tp=tp).degrees}" if dp * tp > 1 else None
 
 
 def _share(mfu: float) -> str:

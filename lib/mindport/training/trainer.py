@@ -36,7 +36,7 @@ from mindport.training.collective import after_first, most, total
 from mindport.training.config import TrainConfig, complete, write_config
 from mindport.training.consistency import check_ranks
 from mindport.training.data.batch import Batch
-from mindport.training.gathered import Arrays, Gathered, give
+from mindport.training.gathered import Arrays, WholeArrays, give
 from mindport.training.interrupt import Wish, wishes
 from mindport.training.monitor import Alarm, Evaluation, Pace, Sink, evaluate, read_metrics
 from mindport.training.parts import Parts, assemble, best_of, is_sharded
@@ -276,7 +276,7 @@ class Trainer:
         if sharded:
             snapshot = Snapshot(self.step, Arrays(weights), Arrays(state), about)
         else:
-            snapshot = Snapshot(self.step, Gathered(weights, self.model), Gathered(state, self.model), about)
+            snapshot = Snapshot(self.step, WholeArrays(weights, self.model), WholeArrays(state, self.model), about)
         if sharded or self.ranks.is_first:
             stall = self.parts.checkpoints.save(snapshot, loss)
             self._stalled += stall.waited + stall.took

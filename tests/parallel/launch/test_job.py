@@ -14,7 +14,7 @@ import pytest
 from mindport.errors import BackendError, UsageError
 from mindport.parallel.launch import LaunchFailed, LaunchReport, call, job, launch
 from mindport.parallel.launch.environ import TOKEN
-from mindport.parallel.launch.process_table import is_running, with_token
+from mindport.process_table import is_running, with_token
 from mindport.processes import environment
 from tests.parallel.launch.conftest import ENVIRON
 

@@ -7,7 +7,7 @@ import pytest
 from mindport.errors import UsageError
 from mindport.parallel.launch import call, launch
 from mindport.parallel.launch.environ import TOKEN
-from mindport.parallel.launch.process_table import with_token
+from mindport.process_table import with_token
 
 
 @pytest.mark.slow

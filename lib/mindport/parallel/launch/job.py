@@ -22,9 +22,9 @@ from mindport.parallel.launch.folder import claim
 from mindport.parallel.launch.judge import Facts, first_failure, hints, rank_ends
 from mindport.parallel.launch.keeper import CODE
 from mindport.parallel.launch.ports import HOST, Lease, lease
-from mindport.parallel.launch.process_table import end_all, with_token
 from mindport.parallel.launch.report import LaunchReport
 from mindport.parallel.launch.watch import Watch
+from mindport.process_table import end_all, with_token
 
 LOOKS = 0.1  # seconds between two looks
 OTHERS = 1.0  # seconds that the other ranks have to say what they met, once one has failed

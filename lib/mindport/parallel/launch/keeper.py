@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 
 from mindport.parallel.launch.environ import TOKEN
-from mindport.parallel.launch.process_table import adopt_orphans, below, die_with, end_all, has_ended, with_token
+from mindport.process_table import adopt_orphans, below, die_with, end_all, has_ended, with_token
 
 CODE = "import sys; sys.path[:] = filter(None, sys.path); from {} import main; main({})"  # without the user's folder
 MSRUN = {False: CODE.format("mindspore.parallel.cluster.run", ""),

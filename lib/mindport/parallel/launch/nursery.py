@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from mindport.parallel.launch import worker
 from mindport.parallel.launch.environ import NURSERY
-from mindport.parallel.launch.process_table import die_with, has_ended
+from mindport.process_table import die_with, has_ended
 
 MESSAGE = 1 << 20  # bytes of an environment
 LOOKS = 0.1  # seconds between two looks at msrun

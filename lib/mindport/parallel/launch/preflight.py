@@ -1,4 +1,4 @@
-"""Whether a job can run here, said before it is started: processes, cores, memory, and what a layout divides."""
+"""Whether a job can run here, said before it is started: processes, cores, memory, the product of a layout."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import importlib.util
 import sys
 from dataclasses import dataclass
 
-from mindport.config.constraints import Constraint, tensor_parallel
-from mindport.config.model_config import ModelConfig
-from mindport.config.schema import count
+from mindport.config.constraints import Constraint
 from mindport.environment.system import available_memory
 from mindport.errors import BackendError, UsageError
 from mindport.machine import cores
@@ -17,7 +15,6 @@ from mindport.results import Result
 from mindport.tables import Table
 
 PROCESS = 400 * 2**20  # bytes of a rank that has imported MindSpore and joined; the scheduler and msrun have about half
-STATES = 16  # bytes a parameter while it is trained in float32: weight, gradient, two moments
 MOST = 512  # ranks on one machine; beyond that somebody has mistyped
 
 
@@ -63,23 +60,18 @@ class Preflight(Result):
                 raise kind(f"the job cannot be started: {row.name}", got=row.got, expected=row.expected, do=row.do)
 
 
-def preflight(
-    workers: int, *, dp: int | None = None, tp: int | None = None, rows: int | None = None,
-    config: ModelConfig | None = None,
-) -> Preflight:  # fmt: skip
-    """Look whether a job can run here.
+def preflight(workers: int, *, dp: int | None = None, tp: int | None = None) -> Preflight:
+    """Look whether a job can run here. What a training's rows, model and memory ask for, `fits` and `estimate` say.
 
     Args:
         workers: ranks.
         dp, tp: its layout, when it has one.
-        rows: of a batch over all ranks.
-        config: of the model that is trained.
     """
     found = [_system(), _msrun(), _number(workers)]
     if found[-1].ok:
-        found += [_cores(workers), _memory(workers, tp or 1, config), _ports()]
+        found += [_cores(workers), _memory(workers), _ports()]
         if dp is not None or tp is not None:
-            found += _layout(workers, dp or 1, tp or 1, rows, config)
+            found.append(_layout(workers, dp or 1, tp or 1))
     return Preflight(workers, tuple(found))
 
 
@@ -104,14 +96,12 @@ def _cores(workers: int) -> Constraint:
                       "they take turns: right results, longer times" if few else "")  # fmt: skip
 
 
-def _memory(workers: int, tp: int, config: ModelConfig | None) -> Constraint:
-    free = available_memory()
-    states = 0 if config is None else count(config) * STATES // tp
-    needed = workers * (PROCESS + states) + PROCESS
+def _memory(workers: int) -> Constraint:
+    free, needed = available_memory(), (workers + 1) * PROCESS
     if free is None or free >= needed:
         return Constraint("memory", "pass", "unknown" if free is None else _gib(free), f"about {_gib(needed)}")
-    return Constraint("memory", "warning", f"{_gib(free)} free", f"about {_gib(needed)}, and activations",
-                      "fewer workers, or a smaller model; the kernel kills what finds no memory")  # fmt: skip
+    return Constraint("memory", "warning", f"{_gib(free)} free", f"about {_gib(needed)}, and what the script takes",
+                      "fewer workers; the kernel kills what finds no memory")  # fmt: skip
 
 
 def _ports() -> Constraint:
@@ -121,14 +111,9 @@ def _ports() -> Constraint:
                 "end what holds them")  # fmt: skip
 
 
-def _layout(workers: int, dp: int, tp: int, rows: int | None, config: ModelConfig | None) -> list[Constraint]:
-    found = [_row("layout", dp * tp == workers, f"dp {dp} × tp {tp} = {dp * tp}", f"{workers} workers",
-                  "make the product the number of workers")]  # fmt: skip
-    if rows is not None:
-        found.append(_row("rows of a batch", rows % dp == 0, rows, f"a multiple of dp {dp}", "change one of the two"))
-    if config is not None:
-        found.append(tensor_parallel(config, tp, whole_vocabulary=True))
-    return found
+def _layout(workers: int, dp: int, tp: int) -> Constraint:
+    return _row("layout", dp * tp == workers, f"dp {dp} × tp {tp} = {dp * tp}", f"{workers} workers",
+                "make the product the number of workers")  # fmt: skip
 
 
 def _row(name: str, holds: bool, got: object, expected: str, do: str) -> Constraint:

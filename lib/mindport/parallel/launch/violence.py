@@ -23,7 +23,7 @@ from pathlib import Path
 
 from mindport.parallel.launch import records
 from mindport.parallel.launch.environ import TOKEN
-from mindport.parallel.launch.process_table import PROC, end_all, is_running, with_token
+from mindport.process_table import PROC, end_all, is_running, with_token
 from mindport.processes import ending, environment
 from mindport.results import Property, Result, verdict
 from mindport.tables import Table

@@ -12,7 +12,7 @@ from pathlib import Path
 from mindport.parallel.launch import records
 from mindport.parallel.launch.judge import Facts
 from mindport.parallel.launch.logs import JOINED, PORT_TAKEN, Log, is_noise
-from mindport.parallel.launch.process_table import is_running
+from mindport.process_table import is_running
 
 STACKS = 2.0  # seconds to wait for the ranks to say where they are
 

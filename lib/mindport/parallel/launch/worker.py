@@ -32,7 +32,7 @@ from mindport.errors import MindPortError
 from mindport.files import read_json
 from mindport.parallel.launch import records
 from mindport.parallel.launch.environ import TOKEN
-from mindport.parallel.launch.process_table import adopt_orphans, below, die_with, end_all
+from mindport.process_table import adopt_orphans, below, die_with, end_all
 from mindport.results import plain
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

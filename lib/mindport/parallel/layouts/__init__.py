@@ -8,6 +8,6 @@ parity     the answer
 """
 
 from mindport.parallel.layouts.compare import compare_layouts
-from mindport.parallel.layouts.parity import Course, LayoutParity, Share
+from mindport.parallel.layouts.parity import LayoutParity, LayoutRun, ProcessShare
 
-__all__ = ["Course", "LayoutParity", "Share", "compare_layouts"]
+__all__ = ["LayoutParity", "LayoutRun", "ProcessShare", "compare_layouts"]

@@ -15,7 +15,7 @@ from mindport.errors import UsageError
 from mindport.mindformers import Layout, parse_layout
 from mindport.parallel.fits import check_layout
 from mindport.parallel.launch import call
-from mindport.parallel.layouts.parity import HOPELESS, LIMIT, Course, LayoutParity, Share, apart
+from mindport.parallel.layouts.parity import HOPELESS, LIMIT, LayoutParity, LayoutRun, ProcessShare, apart
 from mindport.training.config import TrainConfig, write_config
 from mindport.training.monitor import Evaluation, read_metrics
 from mindport.training.run_directory import RunDirectory
@@ -58,10 +58,10 @@ def compare_layouts(
         check_layout(config, layout.dp, layout.tp)
     base = _shared(config, out)
     one = _alone(_named(base, out / "one"), "one process")
-    courses: dict[str, Course] = {}
+    courses: dict[str, LayoutRun] = {}
     for size, group in itertools.groupby(sorted(wanted, key=lambda layout: layout.devices), lambda x: x.devices):
         courses |= _together(base, out, list(group), partial(call, worker, workers=size, timeout=timeout, say=say))
-    found = LayoutParity(config.model, config.dropout, one, tuple(courses[text_of(layout)] for layout in wanted))
+    found = LayoutParity(config.model, config.dropout, one, tuple(courses[layout.degrees] for layout in wanted))
     if not LIMIT < found.worst < HOPELESS:
         return found
     return replace(found, order=order(base, out, one))
@@ -80,11 +80,6 @@ def small_layout(text: str) -> Layout:
     return layout
 
 
-def text_of(layout: Layout) -> str:
-    """Its degrees above 1: "dp2,tp2"."""
-    return ",".join(f"{name}{degree}" for name, degree in (("dp", layout.dp), ("tp", layout.tp)) if degree > 1)
-
-
 def _shared(config: TrainConfig, out: Path) -> TrainConfig:
     """With the text and the model in one place for all, made once."""
     config = replace(config, out=str(out / "one"), parallel=replace(config.parallel, dp=1, tp=1))
@@ -101,9 +96,9 @@ def _named(config: TrainConfig, out: Path, **changes: object) -> TrainConfig:
 
 def _together(
     base: TrainConfig, out: Path, layouts: Sequence[Layout], launch: Callable[..., list[Any]]
-) -> dict[str, Course]:
+) -> dict[str, LayoutRun]:
     """The trainings under layouts of as many processes, in one launch."""
-    configs = {text_of(each): _named(base, out / text_of(each), parallel=replace(base.parallel, dp=each.dp, tp=each.tp))
+    configs = {each.degrees: _named(base, out / each.degrees, parallel=replace(base.parallel, dp=each.dp, tp=each.tp))
                for each in layouts}  # fmt: skip
     files = [str(write_config(config, out / f"{name}.yaml")) for name, config in configs.items()]
     told = launch({"configs": files}, log_dir=out / "logs")
@@ -111,12 +106,12 @@ def _together(
             for i, (name, config) in enumerate(configs.items())}  # fmt: skip
 
 
-def _alone(config: TrainConfig, name: str) -> Course:
+def _alone(config: TrainConfig, name: str) -> LayoutRun:
     Trainer(config, quiet=True, saves=False).run(overwrite=True)
     return _course(name, config, ())
 
 
-def order(base: TrainConfig, out: Path, one: Course) -> float | None:
+def order(base: TrainConfig, out: Path, one: LayoutRun) -> float | None:
     """How far apart losses are in one process whose sums are taken in another order: linear maps, norms by plain ones.
 
     Masks, rows and everything else are the same. None where the plain kernels are what the first run took.
@@ -133,17 +128,17 @@ def order(base: TrainConfig, out: Path, one: Course) -> float | None:
     return apart(other, one)
 
 
-def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) -> Course:
+def _course(name: str, config: TrainConfig, shares: Sequence[dict[str, Any]]) -> LayoutRun:
     run = RunDirectory(config.out)
     events = read_metrics(run.metrics)
     steps = [event for event in events if isinstance(event, StepRecord)]
     measured = [event.loss for event in events if isinstance(event, Evaluation)]
-    return Course(
+    return LayoutRun(
         name, tuple(step.loss for step in steps), tuple(step.norm for step in steps),
         measured[-1] if measured else math.nan, tuple(step.tokens for step in steps),
         tuple(step.seconds for step in steps), tuple(map(_share, shares)), read_report(run.report).device,
     )  # fmt: skip
 
 
-def _share(told: dict[str, Any]) -> Share:
-    return Share(**{**told, "q": tuple(told["q"]), "rows": tuple(told["rows"])})
+def _share(told: dict[str, Any]) -> ProcessShare:
+    return ProcessShare(**{**told, "q": tuple(told["q"]), "rows": tuple(told["rows"])})

@@ -16,7 +16,7 @@ ORDER = 4.0  # so many times what another order of sums costs one process is sti
 
 
 @dataclass(frozen=True)
-class Share:
+class ProcessShare:
     """What one process had of a training.
 
     Attributes:
@@ -35,7 +35,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Course:
+class LayoutRun:
     """One layout's training.
 
     Attributes:
@@ -53,7 +53,7 @@ class Course:
     held_out: float
     tokens: tuple[int, ...]
     seconds: tuple[float, ...]
-    shares: tuple[Share, ...] = ()
+    shares: tuple[ProcessShare, ...] = ()
     device: str = "CPU"
 
     @property
@@ -63,7 +63,7 @@ class Course:
         return statistics.median(timed) if timed else math.nan
 
 
-def apart(a: Course, b: Course) -> float:
+def apart(a: LayoutRun, b: LayoutRun) -> float:
     """The largest difference of their losses; infinite where a loss is no number, or they took other steps."""
     if len(a.loss) != len(b.loss):
         return math.inf
@@ -89,8 +89,8 @@ class LayoutParity(Result):
 
     model: str
     dropout: float | None
-    one: Course
-    courses: tuple[Course, ...]
+    one: LayoutRun
+    courses: tuple[LayoutRun, ...]
     order: float | None = None
 
     @property
@@ -159,13 +159,13 @@ class LayoutParity(Result):
             return f"limit {LIMIT:.0e}"
         return f"limit {self.limit:.1e}, {ORDER:g} times what another order of sums costs one process"
 
-    def _first(self, course: Course) -> int:
+    def _first(self, course: LayoutRun) -> int:
         pairs = zip(course.loss, self.one.loss, strict=False)
         steps = (step for step, (x, y) in enumerate(pairs, 1) if not _distance(x, y) <= self.limit)
         return next(steps, min(len(course.loss), len(self.one.loss)) + 1)
 
 
-def _relative(a: Course, b: Course) -> float:
+def _relative(a: LayoutRun, b: LayoutRun) -> float:
     """The largest difference of their norms; infinite as in `apart`."""
     if len(a.norm) != len(b.norm):
         return math.inf

@@ -13,7 +13,7 @@ from mindport.training.trainer import Trainer
 
 
 def train_each(configs: list[str]) -> list[dict[str, Any]]:
-    """Take the trainings of these files, in order; the shares of this process, as `parity.Share` has them."""
+    """Take the trainings of these files, in order; the shares of this process, as `parity.ProcessShare` has them."""
     return [train_one(path) for path in configs]
 
 

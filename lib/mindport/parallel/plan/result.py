@@ -171,7 +171,7 @@ def ranked_table(candidates: tuple[Candidate, ...], title: str) -> Table:
     """One line a layout."""
     rows = [(str(c.layout), c.batch, f"{c.tokens_per_second:,.0f}", f"{c.mfu:.1%}", f"{c.seconds:.3g}",
              f"{c.needed / GB:.1f}", f"{c.limit / GB:.1f}", c.expressible) for c in candidates]  # fmt: skip
-    columns = ("layout", "micro-batch", "tokens/s a card", "MFU", "s a step", "GB a card", "of", "YAML")
+    columns = ("layout", "micro-batch", "tokens/s a card", "MFU", "s a step", "GB a card", "limit, GB", "YAML")
     return Table(f"{title} ({ESTIMATED})", columns, rows)
 
 

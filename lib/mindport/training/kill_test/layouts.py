@@ -109,11 +109,11 @@ def resume_under(config: Path | str, out: Path, pairs: Sequence[str], settings: 
     found = []
     for wrote, reads in map(_pair, pairs):
         if str(wrote) not in written:
-            say(f"{_name(wrote)} from the beginning")
-            written[str(wrote)] = _train(config, out / _name(wrote), wrote, settings)
-        say(f"{_name(reads)} goes on from the first checkpoint of {_name(wrote)}")
+            say(f"{wrote.degrees} from the beginning")
+            written[str(wrote)] = _train(config, out / wrote.degrees, wrote, settings)
+        say(f"{reads.degrees} goes on from the first checkpoint of {wrote.degrees}")
         before = written[str(wrote)]
-        after = out / f"{_name(wrote)}-to-{_name(reads)}"
+        after = out / f"{wrote.degrees}-to-{reads.degrees}"
         step, is_sharded = _first_only(before, after)
         found.append(_compare(wrote, reads, is_sharded, step, before, _train(config, after, reads, settings)))
         say(f"losses within {found[-1].loss:.1e} over {found[-1].steps} steps")
@@ -125,10 +125,6 @@ def _pair(text: str) -> tuple[Layout, Layout]:
     if len(parts) != 2:
         raise UsageError("not two layouts", got=repr(text), expected="such as tp2:dp2: written by, resumed by")
     return parse_layout(parts[0]), parse_layout(parts[1])
-
-
-def _name(layout: Layout) -> str:
-    return f"dp{layout.dp}-tp{layout.tp}"
 
 
 def _train(config: Path | str, out: Path, layout: Layout, settings: Sequence[str]) -> RunDirectory:
@@ -159,7 +155,7 @@ def _compare(
     steps, worst = losses_apart(*losses, step)
     saved = [read_checkpoint(sorted(run.checkpoints.glob("step-*"))[-1]) for run in (before, after)]
     weights = max(float(np.abs(saved[0].weights[name] - saved[1].weights[name]).max()) for name in saved[0].weights)
-    return Resumed(_name(wrote), _name(reads), is_sharded, step, steps, worst, weights,
+    return Resumed(wrote.degrees, reads.degrees, is_sharded, step, steps, worst, weights,
                    compare_runs(before, after).ok)  # fmt: skip
 
 

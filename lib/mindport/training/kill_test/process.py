@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mindport import processes
 from mindport.errors import BackendError
+from mindport.mindformers import Layout
 from mindport.training.config import TrainConfig
 from mindport.training.kill_test.victims import TOKEN, end, ranks, wait_for_the_end
 from mindport.training.run_directory import RunDirectory
@@ -25,7 +26,7 @@ ONE = "one process"
 def layout_of(config: TrainConfig) -> str:
     """Over which processes a training goes."""
     told = config.parallel
-    return ONE if told.dp * told.tp == 1 else f"dp{told.dp},tp{told.tp}"
+    return ONE if told.dp * told.tp == 1 else Layout(dp=told.dp, tp=told.tp).degrees
 
 
 class Training:

@@ -1,4 +1,4 @@
-"""Processes as the kernel lists them: those below one, those with a job's token; and how all of them are ended."""
+"""Processes as the kernel lists them: those below one, those with a token of ours; and how all of them are ended."""
 
 from __future__ import annotations
 
@@ -44,6 +44,17 @@ def has_ended(pid: int) -> bool:
                 return True
         return False
     return True
+
+
+def parent_of(pid: int) -> int:
+    """The process that it is a child of; 0 when it is gone."""
+    return _status(pid)[1]
+
+
+def variables(pid: int) -> dict[str, str]:
+    """The environment that it was started with; nothing when it is gone, or somebody else's."""
+    pairs = (pair.decode(errors="replace") for pair in _environ(pid))
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 
 
 def below(pid: int) -> list[int]:
