@@ -25,8 +25,8 @@ ROOMS = (
 )  # fmt: skip
 LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "processes", "process_table", "fork_server", "ranks",
-    "environment", "environment.doctor", "sources", "config", "weights", "mindformers", "training.checkpoint", "training.config",
-    "training.data", "training.monitor", "tracing", "claims", "coverage", "parallel.plan", "parallel.launch",
+    "environment", "environment.doctor", "sources", "config", "weights", "mindformers", "training.checkpoint",
+    "training.config", "training.data", "training.monitor", "tracing", "claims", "coverage", "parallel.plan", "parallel.launch",
     "parallel.reshard", "parallel.route", "parallel.ascend", "parallel.variables", "report", "display", "exercises",
     "notebook", "run", "commands", "cli",
 )  # fmt: skip
