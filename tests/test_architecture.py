@@ -27,8 +27,8 @@ LIGHT = (
     "", "errors", "files", "tables", "results", "machine", "processes", "process_table", "fork_server", "ranks",
     "environment", "environment.doctor", "sources", "config", "weights", "mindformers", "training.checkpoint",
     "training.config", "training.data", "training.monitor", "tracing", "claims", "coverage", "parallel.plan",
-    "parallel.launch", "parallel.reshard", "parallel.route", "parallel.ascend", "parallel.variables", "report", "display", "exercises",
-    "notebook", "run", "commands", "cli",
+    "parallel.launch", "parallel.reshard", "parallel.route", "parallel.ascend", "parallel.variables", "report",
+    "display", "exercises", "notebook", "run", "commands", "cli",
 )  # fmt: skip
 FRAMEWORKS = {"mindspore", "torch", "transformers"}
 LATER = ("debug/", "parallel/", "tuning/", "deploy/")
